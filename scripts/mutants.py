@@ -55,8 +55,8 @@ MODULES = {
                    for name in ("expression", "expression_parser")},
     "custom": {f"harness/custom/{name}.cpp":
                {"custom_test": "OwnOp.*:OwnKernel.*:DefinedOp.*:KernelDefinition.*:CudaReference.*"}
-               for name in ("defined_op", "op_definition", "tensor_reader", "formula", "kernel_arguments",
-                            "kernel_launch", "kernel_reader")},
+               for name in ("defined_op", "op_definition", "formula", "kernel_arguments", "kernel_item",
+                            "kernel_reader")},
     "select": {f"harness/select/{name}.cpp":
                {"select_test": "Override.*:Recorded.*:Chosen.*:LikelyConfigs.*:Default.*:WinnerLookup.*"}
                for name in ("policies", "plan_chooser", "tuned_plans", "winner_lookup")},

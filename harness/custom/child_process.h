@@ -11,8 +11,8 @@ namespace warptune {
 
 struct ChildBounds {
   double seconds = 60;
-  std::size_t output_bytes = 1 << 20;  // of stdout and stderr
-  std::uint64_t memory_bytes = 0;      // of the address space of a program; 0: no bound
+  std::size_t output_bytes = 1 << 20;  // most bytes of stdout and stderr
+  std::uint64_t memory_bytes = 0;      // most bytes of the address space of a program; 0: no bound
 };
 
 /// Runs `body` in a new process and process group, without input. At its end, beyond a bound, and when this

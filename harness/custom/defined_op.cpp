@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <optional>
 
 #include "harness/core/brief.h"
-#include "harness/core/error.h"
 #include "harness/core/hash.h"
 #include "harness/core/input_file.h"
 #include "harness/core/reference_array.h"
@@ -41,7 +39,7 @@ std::string read_identifier(const YamlReader& yaml, const YAML::Node& node, cons
 /// `name: text`, or `name: {doc: ..., role: ..., default: ..., min: ...}`.
 Dim read_dim(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& node) {
   static const std::vector<std::string> roles = {"shape", "work", "parallel", "data"};
-  Dim dim{.name = read_identifier(yaml, key, "a dim"), .doc = {}, .max = kLargestInteger};
+  Dim dim{.name = read_identifier(yaml, key, "a dim"), .max = kLargestInteger};
   const std::vector<std::string> taken = known_values(Problem{}, DeviceFacts{}).names;
   if (std::ranges::find(taken, dim.name) != taken.end() || dim.name == "dtype")
     yaml.fail(key, fmt::format("a dim cannot have the name '{}', which expressions use already", dim.name));
@@ -53,14 +51,7 @@ Dim read_dim(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& no
   if (node["doc"]) dim.doc = yaml.text(node["doc"], "'doc'");
   if (node["default"]) dim.fallback = yaml.whole(node["default"], "'default'");
   if (node["min"]) dim.min = yaml.whole(node["min"], "'min'");
-  if (node["role"]) {
-    const std::string role = yaml.text(node["role"], "'role'");
-    const auto it = std::ranges::find(roles, role);
-    if (it == roles.end())
-      yaml.fail(node["role"],
-                fmt::format("'role' of a dim is '{}'; it must be one of {}", brief(role), listed(roles)));
-    dim.role = static_cast<DimRole>(it - roles.begin());
-  }
+  if (node["role"]) dim.role = static_cast<DimRole>(read_word(yaml, node["role"], "'role' of a dim", roles));
   return dim;
 }
 
@@ -68,19 +59,17 @@ Dim read_dim(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& no
 Scalar read_scalar(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& node,
                    std::span<const Variable> names) {
   const std::string name = read_identifier(yaml, key, "a scalar");
-  const auto formula = [&](const YAML::Node& at) {
-    const std::string text = yaml.text(at, "a scalar");
-    return yaml.at(at, [&] { return Formula(text, names, "scalar", yaml.where(at)); });
-  };
-  if (!node.IsMap()) return {name, &number_type("float"), formula(node)};
-  return {name, read_number_type(yaml, node, "a scalar"), formula(node.begin()->second)};
+  const NumberType* type = node.IsMap() ? read_number_type(yaml, node, "a scalar") : &number_type("float");
+  const YAML::Node& at = node.IsMap() ? node.begin()->second : node;
+  yaml.text(at, "a scalar");
+  return {name, type, read_formula(yaml, at, names, "scalar")};
 }
 
 /// The job of a reference. `value(tensor, i)` is element i of an input.
 template <class Value>
 ReferenceJob job_of(const Definition& d, const Problem& problem, const std::vector<TensorSpec>& specs,
                     Value&& value) {
-  ReferenceJob job{.problem = problem, .inputs = {}, .outputs = {}, .dims = {}, .scalars = {}};
+  ReferenceJob job{.problem = problem};
   for (std::size_t t = 0; t < specs.size(); ++t) {
     ReferenceTensor tensor{specs[t].name, specs[t].shape,
                            std::vector<double>(static_cast<std::size_t>(specs[t].count()))};
@@ -223,9 +212,7 @@ OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs
   d->dims = names_of(dims);
   const std::vector<Variable> names = formula_names(dims);
   const auto optional = [&](const YAML::Node& at, const std::string& what) -> std::optional<Formula> {
-    if (!at) return std::nullopt;
-    const std::string text = yaml.text(at, what);
-    return yaml.at(at, [&] { return Formula(text, names, what, yaml.where(at)); });
+    return at ? std::optional(read_formula(yaml, at, names, what)) : std::nullopt;
   };
   yaml.expect_list(node["tensors"], "'tensors'");
   for (const YAML::Node& tensor : node["tensors"]) {
@@ -256,7 +243,7 @@ OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs
       if (d->fields[i].name == d->fields[j].name)
         yaml.fail(node, fmt::format("op '{}' has two arguments '{}'", d->name, d->fields[i].name));
 
-  OpEntry entry{.op = op_of(d), .variants = {}};
+  OpEntry entry{.op = op_of(d)};
   entry.op.dims = std::move(dims);
   entry.op.summary = node["summary"] ? yaml.text(node["summary"], "'summary'") : d->name;
   if (node["dtypes"]) {

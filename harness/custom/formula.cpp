@@ -55,6 +55,12 @@ std::int64_t Formula::whole(const Problem& problem, const Config& config, std::i
   return checked_integer(expression_, (*this)(problem, config), problem, config, least, most);
 }
 
+Formula read_formula(const YamlReader& yaml, const YAML::Node& node, std::span<const Variable> names,
+                     const std::string& what) {
+  const std::string text = yaml.text(node, what);
+  return yaml.at(node, [&] { return Formula(text, names, what, yaml.where(node)); });
+}
+
 FormulaText::FormulaText(const std::string& text, std::span<const Variable> names, const std::string& what,
                          const std::string& where, std::span<const Parameter> words, Constants constants)
     : what_(what), where_(where), constants_(std::move(constants)) {
@@ -62,7 +68,7 @@ FormulaText::FormulaText(const std::string& text, std::span<const Variable> name
                        [](const Parameter& p) { return !p.labels.empty(); });
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t open = std::min(text.find('{', at), text.size());
-    Part part{.text = text.substr(at, open - at), .value = {}, .word = {}};
+    Part part{.text = text.substr(at, open - at)};
     at = open;
     if (open < text.size()) {
       const std::size_t close = text.find('}', open);

@@ -10,6 +10,7 @@
 
 #include "harness/core/problem.h"
 #include "harness/core/variant_values.h"
+#include "harness/core/yaml_reader.h"
 
 namespace warptune {
 
@@ -39,6 +40,10 @@ class Formula {
  private:
   Expression expression_;
 };
+
+/// The formula in a node; `what` names it in messages. Throws InputError with file and line.
+Formula read_formula(const YamlReader& yaml, const YAML::Node& node, std::span<const Variable> names,
+                     const std::string& what);
 
 /// A text with {formulas}, each written as an integer, {parameters} of `words`, written as their labels, and
 /// {dtype} and {warptune_dtype}, the name of the problem's type in CUDA (`__nv_bfloat16`) and in

@@ -124,7 +124,7 @@ std::string HostKernel::why_not(const CustomKernel& kernel, const Problem& probl
   return {};
 } catch (const InputError& e) {
   return e.what();
-} catch (const CompileError& e) {  // of an expression
+} catch (const CompileError& e) {  // an expression fails
   return e.what();
 }
 

@@ -20,7 +20,7 @@ inline constexpr double kReferenceSeconds = 180;
 /// Files that define kernels, for another process, which must find the same kernels in them.
 struct KernelFiles {
   std::vector<std::filesystem::path> paths;  // absolute
-  std::string hash;                          // of the kernels, as they were read
+  std::string hash;                          // the hash of the kernels, as they were read
   double reference_seconds = kReferenceSeconds;
 };
 

@@ -11,17 +11,19 @@ namespace warptune {
 
 struct KernelItem {
   const YamlReader& yaml;
-  std::filesystem::path folder;  // of the file: paths are relative to it
+  std::filesystem::path folder;  // that of the file: paths are relative to it
   const Op& op;
   const Variant* like = nullptr;  // a built-in variant whose launches it takes over
-  std::string name;               // of the kernel's variant
+  std::string name;               // the name of the kernel's variant
   std::vector<Variable> names = {};
   std::vector<Parameter> words = {};  // parameters of the file: texts have their labels
   std::vector<Parameter> parameters = {};
   bool has_workspace = false;
 
   /// An expression; `what` names it in messages.
-  Formula formula(const YAML::Node& node, const std::string& what) const;
+  Formula formula(const YAML::Node& node, const std::string& what) const {
+    return read_formula(yaml, node, names, what);
+  }
   FormulaText formula_text(const YAML::Node& node, const std::string& what) const;
   /// A path in the file, which need not exist.
   std::filesystem::path path(const YAML::Node& node, const std::string& what) const;

@@ -83,7 +83,7 @@ std::vector<Parameter> read_parameters(const KernelItem& item, const YAML::Node&
     if (item.op.find_dim(name) || std::ranges::find(taken, name) != taken.end() || name == "dtype")
       item.yaml.fail(pair.first, fmt::format("{} has the name of a {}", what,
                                              item.op.find_dim(name) ? "dim of the op" : "fact"));
-    parameters.push_back({.name = name, .values = {}});
+    parameters.push_back({.name = name});
     read_parameter_values(item.yaml, pair.second, what, parameters.back());
   }
   return parameters;
@@ -100,7 +100,7 @@ std::vector<DType> read_dtypes(const KernelItem& item, const YAML::Node& node) {
   return dtypes;
 }
 
-/// Constraints of the user, and those that attributes of the launch bring: older devices lack them.
+/// Constraints of the user, and the constraints that attributes of the launch bring: older devices lack them.
 void read_constraints(const KernelItem& item, const YAML::Node& node, std::vector<Expression>& constraints) {
   std::vector<Variable> names = item.names;
   for (const std::string& name : device_names()) names.push_back({name});

@@ -72,7 +72,7 @@ std::function<std::vector<std::string>(const Problem&, const Config&)> read_tune
 
 /// A problem with usual dims.
 Problem sample_problem(const Op& op, DType dtype) {
-  Problem problem{.op = op.name, .dims = {}, .dtype = dtype};
+  Problem problem{.op = op.name, .dtype = dtype};
   for (const Dim& dim : op.dims)
     problem.dims.set(dim.name, dim.fallback.value_or(std::max<std::int64_t>(dim.min, 64)));
   return problem;
@@ -183,13 +183,7 @@ Stage read_stage(const KernelItem& item, const YAML::Node& node, const StageDefa
   if (!node["launch"] && !like)
     item.yaml.fail(node, "a kernel needs 'launch' with 'grid' and 'block', or 'like', a built-in variant");
 
-  CustomKernel kernel{.where = item.yaml.where(node),
-                      .definition = {},
-                      .file = {},
-                      .files = {},
-                      .headers = {},
-                      .options = {}};
-  kernel.definition = YAML::Dump(defaults.kernel);
+  CustomKernel kernel{.where = item.yaml.where(node), .definition = YAML::Dump(defaults.kernel)};
   const std::string what = fmt::format("'{}'", key);
   const YAML::Node define = node["define"] ? node["define"] : defaults.kernel["define"];
   if (what == "'source'" || what == "'cuda'")

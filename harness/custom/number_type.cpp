@@ -38,8 +38,6 @@ constexpr NumberType kTypes[] = {
 
 }  // namespace
 
-std::span<const NumberType> number_types() { return kTypes; }
-
 const NumberType& number_type(std::string_view name) {
   const auto* it = std::ranges::find(kTypes, name, &NumberType::name);
   if (it == std::end(kTypes)) throw std::logic_error(fmt::format("'{}' is no type of a number", name));

@@ -2,7 +2,6 @@
 // The types of numbers that kernels from files take.
 #include <array>
 #include <cstddef>
-#include <span>
 #include <string_view>
 
 #include "harness/core/yaml_reader.h"
@@ -15,14 +14,13 @@ struct NumberType {
   std::string_view name;
   std::size_t bytes = 0;
   bool is_real = false;
-  std::int64_t least = 0, most = 0;  // of integers
-  DType dtype = DType::fp32;         // of reals
+  std::int64_t least = 0, most = 0;  // the range of an integer
+  DType dtype = DType::fp32;         // the type of a real
 
   /// The value of a formula in the first `bytes`. Throws CompileError where the type does not hold it.
   std::array<std::byte, 8> value(const Formula& formula, const Problem& problem, const Config& config) const;
 };
 
-std::span<const NumberType> number_types();
 /// The type of this name, which must be one of them.
 const NumberType& number_type(std::string_view name);
 /// {TYPE: ...} with one type, never null. Throws InputError with file and line.

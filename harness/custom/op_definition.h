@@ -8,11 +8,34 @@
 #include <vector>
 
 #include "harness/core/op.h"
+#include "harness/core/tensor.h"
 #include "harness/custom/formula.h"
 #include "harness/custom/number_type.h"
-#include "harness/custom/tensor_reader.h"
 
 namespace warptune {
+
+/// The index of a word in a list. Throws InputError with file and line, and the words.
+std::size_t read_word(const YamlReader& yaml, const YAML::Node& node, const std::string& what,
+                      std::span<const std::string> words);
+
+/// A tensor whose shape depends on the problem.
+struct TensorFormula {
+  std::string name, where;   // "FILE:LINE"
+  std::vector<DType> dtype;  // one, or none: that of the problem
+  std::vector<Formula> shape;
+  Role role = Role::input;
+  CacheState cache = CacheState::cold;
+  float scale = 1;
+  std::vector<Formula> below;  // one for integers: values from 0 up to it
+
+  /// Throws CompileError, with file and line, where the shape or `below` has an impossible value.
+  void check(const Problem& problem) const;
+  TensorSpec spec(const Problem& problem, std::uint64_t seed) const;
+};
+
+/// {name: ..., shape: [...], dtype: ..., role: ..., cache: ..., uniform: ..., below: ...}. Throws InputError
+/// with file and line.
+TensorFormula read_tensor(const YamlReader& yaml, const YAML::Node& node, std::span<const Variable> names);
 
 /// A number that kernels get besides tensors and dims.
 struct Scalar {

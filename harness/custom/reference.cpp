@@ -128,7 +128,7 @@ Reference cpp_reference(const fs::path& file, const std::string& function, doubl
 }
 
 Reference python_reference(const fs::path& file, const std::string& function, double seconds) {
-  Reference reference{.load = {}, .run = {}, .name = name_of(file, function), .seconds = seconds};
+  Reference reference{.name = name_of(file, function), .seconds = seconds};
   reference.run = [file, function, bounds = reference](ReferenceJob& job) {
     run_python(bounds, file, function, job);
   };

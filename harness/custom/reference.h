@@ -3,7 +3,6 @@
 // is in cuda_reference.h.
 #include <filesystem>
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 

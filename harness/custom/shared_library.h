@@ -1,6 +1,5 @@
 #pragma once
 // A C++ file compiled by $CXX or c++ and loaded into this process.
-#include <filesystem>
 #include <string>
 #include <vector>
 

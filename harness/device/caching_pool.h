@@ -1,7 +1,6 @@
 #pragma once
 // A pool that keeps released memory: separate arenas for small and large requests, best fit, split blocks,
 // coalescing of free neighbors, and a limit on the free memory of the small arena.
-#include <limits>
 #include <map>
 #include <mutex>
 #include <set>

@@ -7,7 +7,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/device/nvml_library.h"
+#include "harness/device/nvml.h"
 
 namespace warptune {
 namespace {

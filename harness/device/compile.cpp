@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
 
 #include "harness/core/error.h"
-#include "harness/device/constant_memory.h"
 #include "harness/device/content_hash.h"
 #include "harness/device/cubin_cache.h"
 #include "harness/device/custom_build.h"

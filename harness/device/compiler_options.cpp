@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <sstream>
-#include <string_view>
 #include <vector>
 
 #include "harness/core/brief.h"
@@ -21,7 +20,7 @@ enum class Value { none, truth, number, word, text, ptxas };
 struct Known {
   const char* names;  // separated by spaces
   Value value = Value::none;
-  int least = 0, most = 0;      // of a number
+  int least = 0, most = 0;      // the range of a number
   const char* words = nullptr;  // separated by spaces
 };
 

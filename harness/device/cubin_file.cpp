@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "harness/core/error.h"
+#include "harness/core/hash.h"
 
 namespace warptune {
 namespace {
@@ -95,18 +96,37 @@ std::map<std::int64_t, int> registers_in(const std::vector<CubinSection>& sectio
   return registers;
 }
 
-/// The number of the symbol with this name, or -1.
-std::int64_t symbol_of(const std::vector<CubinSection>& sections, std::string_view name) {
+/// Calls `use` with the number of each symbol, the symbol and its name.
+template <class Use>
+void for_each_symbol(const std::vector<CubinSection>& sections, Use&& use) {
   const auto symbols = std::ranges::find(sections, ".symtab", &CubinSection::name);
   const auto names = std::ranges::find(sections, ".strtab", &CubinSection::name);
-  if (symbols == sections.end() || names == sections.end()) return -1;
+  if (symbols == sections.end() || names == sections.end()) return;
   for (std::size_t i = 0; (i + 1) * sizeof(Elf64_Sym) <= symbols->bytes.size(); ++i) {
     const auto symbol = read_at<Elf64_Sym>(symbols->bytes, i * sizeof(Elf64_Sym));
     if (symbol.st_name >= names->bytes.size()) continue;
     const std::string_view rest = names->bytes.substr(symbol.st_name);
-    if (rest.substr(0, rest.find('\0')) == name) return static_cast<std::int64_t>(i);
+    use(static_cast<std::int64_t>(i), symbol, rest.substr(0, rest.find('\0')));
   }
-  return -1;
+}
+
+/// The number of the first symbol with this name, or -1.
+std::int64_t symbol_of(const std::vector<CubinSection>& sections, std::string_view name) {
+  std::int64_t found = -1;
+  for_each_symbol(sections, [&](std::int64_t i, const Elf64_Sym&, std::string_view known) {
+    if (found < 0 && known == name) found = i;
+  });
+  return found;
+}
+
+/// The sections that affect the time of a kernel; a section's name ends with the name of its function. Tables
+/// in global memory and their addresses (.nv.global, .nv.constant4) are left out: NVRTC also puts unused
+/// constants of headers there.
+constexpr std::string_view kSections[] = {".text", ".nv.constant0", ".nv.constant2", ".nv.constant3",
+                                          ".nv.shared"};
+
+bool counts(std::string_view name) {
+  return std::ranges::any_of(kSections, [&](std::string_view kind) { return name.starts_with(kind); });
 }
 
 /// The header of one piece of code in a fatbin.
@@ -146,8 +166,19 @@ std::vector<CubinSection> sections_of_cubin(std::string_view cubin) {
   return sections;
 }
 
+std::vector<ConstantSymbol> constants_of_cubin(std::string_view cubin) {
+  const std::vector<CubinSection> sections = sections_of_cubin(cubin);
+  std::vector<ConstantSymbol> constants;
+  for_each_symbol(sections, [&](std::int64_t, const Elf64_Sym& symbol, std::string_view name) {
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && symbol.st_shndx < sections.size() &&
+        sections[symbol.st_shndx].name.starts_with(".nv.constant3"))
+      constants.push_back({std::string(name), symbol.st_size});
+  });
+  return constants;
+}
+
 int arch_of_cubin(std::string_view cubin) {
-  constexpr unsigned char kNewLayout = 8;  // of the flags, from CUDA 13 on
+  constexpr unsigned char kNewLayout = 8;  // the layout of the flags from CUDA 13 on
   const Elf64_Ehdr header = header_of(cubin);
   return static_cast<int>(header.e_ident[EI_ABIVERSION] >= kNewLayout ? header.e_flags >> 8 & 0xff
                                                                       : header.e_flags & 0xff);
@@ -166,8 +197,7 @@ std::vector<KernelCode> kernels_of_cubin(std::string_view cubin) {
   for (const CubinSection& text : sections) {
     if (!text.name.starts_with(kText)) continue;
     KernelCode kernel{.name = std::string(text.name.substr(kText.size())),
-                      .registers = static_cast<int>(text.info >> 24),
-                      .parameter_bytes = {}};
+                      .registers = static_cast<int>(text.info >> 24)};
     if (const auto known = registers.find(symbol_of(sections, kernel.name)); known != registers.end())
       kernel.registers = known->second;
     const CubinSection* info = section(kInfo, kernel.name);
@@ -210,6 +240,21 @@ std::string_view cubin_for(std::string_view file, int arch) {
         fmt::format("it holds machine code for {}, not for sm_{}",
                     archs.empty() ? "no architecture" : fmt::format("{}", fmt::join(archs, ", ")), arch));
   return best->second;
+}
+
+std::string machine_code_hash(std::string_view cubin) {
+  std::vector<std::string> parts;
+  for (const CubinSection& s : sections_of_cubin(cubin)) {
+    if (!counts(s.name)) continue;
+    const bool is_code = s.name.starts_with(".text");
+    parts.push_back(
+        fmt::format("{} {} {} ", s.name.substr(0, s.name.rfind('.')), s.size, is_code ? s.info >> 24 : 0));
+    parts.back() += s.bytes;
+  }
+  std::ranges::sort(parts);  // in the file, the names of functions decide the order
+  std::string text;
+  for (const std::string& part : parts) text += part;
+  return fmt::format("{:016x}", stable_hash(text));
 }
 
 }  // namespace warptune

@@ -14,7 +14,7 @@ struct CubinSection {
   std::string_view name;
   std::string_view bytes;  // empty where the file stores none
   std::uint64_t size = 0;
-  std::uint32_t info = 0;  // of .text: the upper 8 bits are the number of registers
+  std::uint32_t info = 0;  // in .text the upper 8 bits are the number of registers
 };
 
 /// Throws CompileError where the text is not a complete 64-bit ELF file.
@@ -35,11 +35,24 @@ struct KernelCode {
 };
 std::vector<KernelCode> kernels_of_cubin(std::string_view cubin);
 
+/// A `__constant__` variable of a cubin.
+struct ConstantSymbol {
+  std::string name;  // mangled
+  std::size_t bytes = 0;
+};
+std::vector<ConstantSymbol> constants_of_cubin(std::string_view cubin);
+
 /// The number of the architecture that a cubin is for: 90.
 int arch_of_cubin(std::string_view cubin);
 
 /// The cubin for an architecture number: the file itself, or the best of a fatbin. A cubin runs on its own
 /// architecture and on later ones of the same major number. Throws CompileError where there is none.
 std::string_view cubin_for(std::string_view file, int arch);
+
+/// A hash (16 hex digits) of the machine code in a cubin: instructions, constants, registers and the size of
+/// static shared memory. It ignores the names of functions and files, debug information, the order of
+/// sections and tables in global memory. Throws CompileError where the text is not a complete 64-bit ELF
+/// file.
+std::string machine_code_hash(std::string_view cubin);
 
 }  // namespace warptune

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "harness/core/error.h"
-#include "harness/device/clocks.h"
 #include "harness/device/compile.h"
 #include "harness/device/cuda_check.h"
 #include "harness/device/cuda_plan.h"
 #include "harness/device/cuda_pools.h"
+#include "harness/device/nvml.h"
 #include "harness/device/pinned_staging.h"
 #include "kernels/support/args.h"
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <memory>
 
 #include "harness/device/device.h"
 

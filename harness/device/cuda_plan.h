@@ -104,7 +104,7 @@ struct PlannedKernel {
   Kernel kernel;
   TensorMaps tensor_maps;
   std::vector<KernelArgument> arguments = {};  // empty: the op's struct
-  void* workspace = nullptr;                   // of the plan, for an argument
+  void* workspace = nullptr;                   // memory of the plan, for an argument
   std::vector<TensorConstant> constants = {};  // filled before each launch
 
   void operator()(const void* args, void* stream) const {

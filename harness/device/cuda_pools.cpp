@@ -8,7 +8,6 @@
 #include "harness/core/error.h"
 #include "harness/device/caching_pool.h"
 #include "harness/device/cuda_check.h"
-#include "harness/device/pass_through_pool.h"
 
 namespace warptune {
 namespace {

@@ -156,6 +156,23 @@ void check_arguments(const CustomKernel& kernel, const Cubin& cubin,
                                    sizes_text(passed)));
 }
 
+void check_constants(const std::string& where, std::string_view cubin,
+                     std::span<const ConstantMemory> filled) {
+  if (filled.empty()) return;
+  const std::vector<ConstantSymbol> known = constants_of_cubin(cubin);
+  for (const ConstantMemory& memory : filled) {
+    const auto it = std::ranges::find(known, memory.symbol, &ConstantSymbol::name);
+    if (it == known.end())
+      throw CompileError(fmt::format("{}: the code has no constant memory '{}'{}", where,
+                                     brief(memory.symbol),
+                                     did_you_mean(memory.symbol, names_of(known), "it has")));
+    const std::size_t bytes = memory.tensor_bytes > 0 ? memory.tensor_bytes : memory.value.size();
+    if (bytes > it->bytes || (memory.tensor_bytes == 0 && bytes != it->bytes))
+      throw CompileError(fmt::format("{}: the constant memory '{}' has {} bytes; 'constant' fills {}", where,
+                                     brief(memory.symbol), it->bytes, bytes));
+  }
+}
+
 #endif
 
 }  // namespace warptune

@@ -24,5 +24,9 @@ Cubin pick_kernel(const CustomKernel& kernel, const std::string& name, const std
 /// Throws CompileError where a kernel takes other parameters than its definition passes.
 void check_arguments(const CustomKernel& kernel, const Cubin& cubin,
                      const std::vector<KernelArgument>& arguments);
+/// Throws CompileError that begins with `where` for constant memory that cannot be filled: a symbol that the
+/// code does not have, a value of another size, or a tensor that is larger.
+void check_constants(const std::string& where, std::string_view cubin,
+                     std::span<const ConstantMemory> filled);
 
 }  // namespace warptune

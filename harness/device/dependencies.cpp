@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "harness/core/error.h"
-#include "harness/core/input_file.h"
 #include "harness/device/content_hash.h"
 #include "harness/device/source_closure.h"
 

@@ -65,15 +65,6 @@ class HostPlan : public Plan {
   std::int64_t workspace_;
 };
 
-class RecordedFunction : public CapturedGraph {
- public:
-  explicit RecordedFunction(std::function<void(Stream)> body) : body_(std::move(body)) {}
-  void launch(Stream stream) override { body_(stream); }
-
- private:
-  std::function<void(Stream)> body_;
-};
-
 class HostDevice : public Device {
  public:
   HostDevice() {
@@ -146,7 +137,7 @@ class HostDevice : public Device {
                                       bytes_of(variant.workspace, variant, problem, config));
   }
   std::unique_ptr<CapturedGraph> record(const std::function<void(Stream)>& body) override {
-    return std::make_unique<RecordedFunction>(body);
+    return std::make_unique<FunctionGraph>(body);
   }
   double time_us(CapturedGraph& graph) override {
     const auto start = std::chrono::steady_clock::now();

@@ -30,7 +30,7 @@ std::uint64_t page_bytes() { return static_cast<std::uint64_t>(::sysconf(_SC_PAG
 
 std::uint64_t left(std::uint64_t limit, std::uint64_t used) { return limit > used ? limit - used : 0; }
 
-/// Of the control group (version 2) that a container is in. Pages of files that were not used for a while
+/// Bytes left in the control group (version 2) of a container. Pages of files that were not used for a while
 /// count as used there, though the kernel drops them.
 std::uint64_t left_in_group() {
   const auto limit = number_in("/sys/fs/cgroup/memory.max", "");  // "max": no number

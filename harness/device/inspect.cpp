@@ -7,8 +7,8 @@
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
 #include "harness/device/compile.h"
+#include "harness/device/cubin_file.h"
 #include "harness/device/launch_check.h"
-#include "harness/device/machine_code.h"
 #include "harness/device/nvrtc.h"
 #if WARPTUNE_HAS_CUDA
 #include <cuda_occupancy.h>

@@ -1,12 +1,11 @@
 #if WARPTUNE_HAS_CUDA
 #include "harness/device/loaded_kernel.h"
 
-#include <cuda.h>  // types only: driver_entry.h
+#include <cuda.h>  // types only: driver_entry() finds the functions
 
 #include <stdexcept>
 
 #include "harness/device/cuda_check.h"
-#include "harness/device/driver_entry.h"
 
 namespace warptune {
 

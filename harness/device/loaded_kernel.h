@@ -18,7 +18,7 @@ class LoadedKernel {
   ~LoadedKernel();
 
   void allow_shared_bytes(int bytes) const;  // dynamic, per block
-  void allow_large_clusters() const;         // of more than 8 blocks
+  void allow_large_clusters() const;         // clusters of more than 8 blocks
   /// Clusters of this launch that the device runs at the same time; the grid does not matter.
   int max_active_clusters(const cudaLaunchConfig_t& config) const;
   /// The address of constant memory. Throws std::runtime_error where the cubin has none of this name.

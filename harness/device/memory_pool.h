@@ -1,8 +1,10 @@
 #pragma once
-// The interface of device memory pools.
+// Memory pools of devices: their interface, and the pool without a cache.
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
 
 namespace warptune {
 
@@ -27,7 +29,7 @@ class MemoryPool {
   virtual PoolStats stats() const = 0;
 };
 
-/// The device behind a pool. A pool calls it from one thread at a time.
+/// The device that a pool takes memory from. A pool calls it from one thread at a time.
 class Upstream {
  public:
   virtual ~Upstream() = default;
@@ -48,6 +50,25 @@ std::size_t round_up(std::size_t bytes, std::size_t unit);
 /// Memory from upstream; calls `trim` and tries again where there is none. Throws ResourceError with the
 /// requested and the free MiB.
 void* allocate_or_trim(Upstream& upstream, std::size_t bytes, const std::function<void()>& trim);
+
+/// A pool without a cache: every request goes upstream.
+class PassThroughPool : public MemoryPool {
+ public:
+  explicit PassThroughPool(std::unique_ptr<Upstream> upstream) : upstream_(std::move(upstream)) {}
+  ~PassThroughPool() override;
+  PassThroughPool(const PassThroughPool&) = delete;
+  PassThroughPool& operator=(const PassThroughPool&) = delete;
+  void* allocate(std::size_t bytes) override;
+  void release(void* data) override;
+  void trim() override;
+  PoolStats stats() const override;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unique_ptr<Upstream> upstream_;
+  std::unordered_map<void*, std::size_t> live_;
+  std::size_t in_use_ = 0, requests_ = 0;
+};
 
 /// Host memory, passed through without a cache.
 std::unique_ptr<MemoryPool> make_host_pool();

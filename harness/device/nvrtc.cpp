@@ -1,7 +1,6 @@
 #if WARPTUNE_HAS_CUDA
 #include "harness/device/nvrtc.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <nvrtc.h>
 #include <sys/mman.h>

@@ -8,7 +8,7 @@
 namespace warptune {
 namespace {
 
-/// A page-locked buffer, and the event behind the last copy from it.
+/// A page-locked buffer, and the event after the last copy from it.
 struct PinnedBuffer {
   explicit PinnedBuffer(std::size_t size) : bytes(size) {
     WARPTUNE_CUDA_CHECK(cudaMallocHost(&data, size));

@@ -110,7 +110,7 @@ class Collector {
   const SearchPath& folders_;
   const KernelSources& own_;
   SourceClosure closure_;
-  std::vector<fs::path> paths_;  // of closure_.files
+  std::vector<fs::path> paths_;  // the paths of closure_.files
   std::set<std::string> seen_;
   bool has_macro_ = false;
 };

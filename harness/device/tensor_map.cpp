@@ -1,12 +1,12 @@
 #if WARPTUNE_HAS_CUDA
 #include "harness/device/tensor_map.h"
 
-#include <cuda.h>  // types only: driver_entry.h
+#include <cuda.h>  // types only: driver_entry() finds the functions
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "harness/core/error.h"
-#include "harness/device/driver_entry.h"
+#include "harness/device/cuda_check.h"
 
 namespace warptune {
 namespace {

@@ -5,7 +5,7 @@
 
 namespace warptune {
 
-/// Page-locked host buffers, used in turn. The copy engine reads them at the rate of the bus, without the
+/// Page-locked host buffers, used alternately. The copy engine reads them at the rate of the bus, without the
 /// driver's own copy of pageable memory, while the host fills the next one.
 class UploadStaging {
  public:

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <sstream>
 
 #include "harness/core/brief.h"
@@ -102,7 +101,7 @@ Mapped gemm(const Definition& d, const Axes& axes) {
           .dtype = dtype_of(d, "A")};
 }
 
-/// Pages of other sizes than those that the op takes become a contiguous cache.
+/// Pages of sizes that the op does not take become a contiguous cache.
 Mapped paged_decode(const Definition& d, const Axes& axes) {
   const std::int64_t batch = axes["batch_size"], page = axes["page_size"],
                      context = mean_length(axes["num_kv_indices"] * page, batch);

@@ -90,7 +90,7 @@ std::string to_t4(const OpTable& ops, const std::filesystem::path& csv, const st
   const ProblemPattern wanted(pattern);
   std::vector<CsvRow> rows;
   std::vector<std::string> problems;
-  std::map<std::string, std::size_t> at;  // of variant and configuration
+  std::map<std::string, std::size_t> at;  // by variant and configuration
   for (CsvRow& row : read_sweep(csv)) {
     const std::string problem = row.at("problem") + (row.at("cache") == "hot" ? " hot" : "");
     if (!is_first_row(row) || is_launch_row(row) || !wanted.is_in(ops, problem)) continue;

@@ -11,7 +11,7 @@ namespace warptune {
 /// A member of the args struct of a problem. Exactly one of the last four says what it holds.
 struct ExportedField {
   ArgsField field;
-  std::string tensor;  // a pointer: the tensor of this name, `tensor_offset` bytes behind its begin
+  std::string tensor;  // a pointer: the tensor of this name, `tensor_offset` bytes after its begin
   std::int64_t tensor_offset = 0;
   bool workspace = false;       // a pointer: the workspace
   std::string dim;              // a number: the value of this dim

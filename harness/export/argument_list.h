@@ -15,7 +15,7 @@ namespace warptune {
 /// An argument of a kernel, for all problems of a box.
 struct ArgumentModel {
   std::size_t offset = 0, bytes = 0;  // in the exported struct
-  bool is_member = false;             // of the op's struct
+  bool is_member = false;             // a member of the op's struct
   bool is_workspace = false;          // memory that the plan owns
   std::string dim = {};               // it is the value of this dim
   std::uint64_t value = 0;            // else: its bytes, the first at the low end

@@ -2,7 +2,6 @@
 // Chooses a configuration that can be exported for a problem: one of kernels only.
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

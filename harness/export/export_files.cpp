@@ -5,9 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <sstream>
-#include <stdexcept>
 
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
@@ -24,23 +22,6 @@ constexpr const char* kCubins = "cubins";
 constexpr const char* kUnfinished = "warptune.unfinished";
 constexpr std::string_view kHeading = "Files of a warptune export that has not ended:\n";
 constexpr std::uintmax_t kMaxCubinBytes = 1 << 30;
-
-/// Other exports to the folder wait. A file system without locks has none.
-class FolderLock {
- public:
-  explicit FolderLock(const fs::path& folder)
-      : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (file_ >= 0) ::flock(file_, LOCK_EX);
-  }
-  ~FolderLock() {
-    if (file_ >= 0) ::close(file_);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int file_;
-};
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
@@ -111,15 +92,7 @@ void write_list(const fs::path& folder, const std::set<std::string>& names) {
   const fs::path path = folder / kUnfinished;
   std::string text(kHeading);
   for (const std::string& name : names) text += name + '\n';
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (file < 0) throw std::runtime_error(fmt::format("'{}' cannot be written", path.string()));
-  try {
-    write_and_sync(file, text, path);
-  } catch (...) {
-    ::close(file);
-    throw;
-  }
-  ::close(file);
+  write_and_sync(OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW).get(), text, path);
   sync_folder_of(path);
 }
 
@@ -179,7 +152,8 @@ void replace_export(const fs::path& folder, const std::map<std::string, std::str
                     const std::string& index) {
   std::error_code ignored;
   const bool is_new = fs::create_directory(folder, ignored);
-  const FolderLock lock(folder);
+  const OpenFile lock(folder, O_RDONLY | O_DIRECTORY);
+  ::flock(lock.get(), LOCK_EX);  // other exports to the folder wait; a file system without locks has none
   std::set<std::string> files = files_of_exports(folder), keep = {kExportIndex}, before;
   if (files.contains(kExportIndex)) before = cubins_of_index(folder), before.insert(kExportIndex);
   for (const auto& [name, code] : cubins) keep.insert(name);

@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "harness/core/error.h"
 #include "harness/export/export_folder.h"
 #include "harness/measure/bench.h"
 #include "harness/results/run_info.h"
@@ -45,17 +43,8 @@ std::string lines_of(const std::vector<Json>& elements) {
 }
 
 std::string role_of(DimRole role) {
-  switch (role) {
-    case DimRole::work:
-      return "work";
-    case DimRole::parallel:
-      return "parallel";
-    case DimRole::data:
-      return "data";
-    case DimRole::shape:
-      return "shape";
-  }
-  return {};
+  static constexpr const char* kNames[] = {"shape", "work", "parallel", "data"};
+  return kNames[static_cast<std::size_t>(role)];
 }
 
 Json json_of(const Op& op) {

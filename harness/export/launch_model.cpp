@@ -18,7 +18,7 @@ namespace {
 
 // Values of a dim at which constraints and names are checked: alone, and in combinations of dims.
 constexpr std::size_t kServedSamples = 40, kGridSamples = 5;
-constexpr std::size_t kMaxNesting = 40;  // of a formula: readers bound the depth of the file
+constexpr std::size_t kMaxNesting = 40;  // the deepest formula: readers bound the depth of the file
 
 /// Values of [from, to], ascending, with both ends: all of them, or `count` evenly spread.
 std::vector<std::int64_t> sample_values(std::int64_t from, std::int64_t to, std::size_t count) {
@@ -84,14 +84,9 @@ Problem Specialization::with(const DimBox& box, const std::vector<std::int64_t>&
 std::vector<Problem> Specialization::problems_in(const DimBox& box, std::size_t per_dim) const {
   std::vector<std::vector<std::int64_t>> points = {{}};
   for (const DimRange& range : box) {
-    std::vector<std::int64_t> values;
-    const auto steps = static_cast<std::int64_t>(per_dim) - 1;
-    for (std::int64_t i = 0; i <= steps; ++i)
-      values.push_back(range.from + i * (range.to - range.from) / steps);
-    values.erase(std::unique(values.begin(), values.end()), values.end());
     std::vector<std::vector<std::int64_t>> longer;
     for (const auto& point : points)
-      for (const std::int64_t value : values) {
+      for (const std::int64_t value : sample_values(range.from, range.to, per_dim)) {
         longer.push_back(point);
         longer.back().push_back(value);
       }

@@ -1,6 +1,5 @@
 #pragma once
 // The table of exported plans: boxes of problems, and the plan that each takes.
-#include <map>
 #include <string>
 #include <vector>
 
@@ -29,8 +28,9 @@ Cover parse_cover(const std::string& text);
 
 struct PlanTable {
   std::vector<ExportedPlan> plans;
-  std::vector<std::string> left_out;      // problems that cannot be exported, each with the reason
-  std::vector<std::string> lost_winners;  // of this architecture, for which nothing or another plan is there
+  std::vector<std::string> left_out;  // problems that cannot be exported, each with the reason
+  std::vector<std::string>
+      lost_winners;  // winners of this architecture, for which nothing or another plan is there
 };
 
 /// The table of some problems. Values of a dim of work are cut where a problem has one, and with `covers` at

@@ -92,7 +92,7 @@ class Assembly {
   const Activations& activations_;
   int tokens_;
   Fusion fusion_;
-  int layer_ = -1;  // of the calls that are added
+  int layer_ = -1;  // the layer of the calls that are added
   ModelProblems problems_;
   std::vector<Call> calls_;
 };

@@ -25,7 +25,7 @@ struct Output {
     return (layer < 0 ? "" : "layer." + std::to_string(layer) + ".") + op + "." + tensor;
   }
   std::size_t bytes() const { return static_cast<std::size_t>(rows * width) * size_of(dtype); }
-  /// Rows that lie one behind the other on the device.
+  /// Adjacent rows on the device.
   static Output dense(int layer, std::string op, std::string tensor, DType dtype, std::int64_t rows,
                       std::int64_t width, const void* data) {
     Output output{layer, std::move(op), std::move(tensor), dtype, rows, width, {}};

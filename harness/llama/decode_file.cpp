@@ -2,38 +2,86 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/llama/decode_report.h"
 
 namespace warptune {
 namespace {
 
-constexpr const char* kNumbers[] = {"batch",
-                                    "prompt_len",
-                                    "context",
-                                    "steps",
-                                    "us_per_token",
-                                    "us_per_token_p10",
-                                    "us_per_token_p90",
-                                    "tokens_per_s",
-                                    "prefill_us",
-                                    "sum_of_ops_us",
-                                    "floor_us",
-                                    "pct_floor",
-                                    "device_memory_mib"};
+/// What a row holds.
+struct DecodeRow {
+  const DecodeReport& report;
+  const DeviceFacts& facts;
+  const std::string &run_id, &timestamp, &git_commit, &host;
+};
+using Row = const DecodeRow&;
+
+struct DecodeColumn {
+  const char* name;
+  std::string (*field)(Row);
+  bool is_number = false;
+};
+
+std::string decimal(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "";
+}
+
+constexpr bool kNumber = true;
+constexpr DecodeColumn kColumns[] = {
+    {"schema", [](Row) { return std::string("1"); }},
+    {"run_id", [](Row r) { return r.run_id; }},
+    {"timestamp_utc", [](Row r) { return r.timestamp; }},
+    {"git_commit", [](Row r) { return r.git_commit; }},
+    {"host", [](Row r) { return r.host; }},
+    {"device", [](Row r) { return r.facts.name; }},
+    {"model", [](Row r) { return r.report.model; }},
+    {"dtype", [](Row r) { return r.report.dtype; }},
+    {"batch", [](Row r) { return std::to_string(r.report.batch); }, kNumber},
+    {"prompt_len", [](Row r) { return std::to_string(r.report.prompt_len); }, kNumber},
+    {"context", [](Row r) { return std::to_string(r.report.step.context); }, kNumber},
+    {"steps", [](Row r) { return std::to_string(r.report.steps); }, kNumber},
+    {"plan_set", [](Row r) { return r.report.plan_set; }},
+    {"graph", [](Row r) { return std::string(r.report.graph ? "on" : "off"); }},
+    {"us_per_token", [](Row r) { return decimal(r.report.step.us, 3); }, kNumber},
+    {"us_per_token_p10", [](Row r) { return decimal(r.report.step.us_p10, 3); }, kNumber},
+    {"us_per_token_p90", [](Row r) { return decimal(r.report.step.us_p90, 3); }, kNumber},
+    {"tokens_per_s", [](Row r) { return decimal(r.report.tokens_per_s(), 2); }, kNumber},
+    {"prefill_us", [](Row r) { return decimal(r.report.prefill_us, 3); }, kNumber},
+    {"sum_of_ops_us", [](Row r) { return decimal(r.report.sum_of_ops_us(), 3); }, kNumber},
+    {"floor_us", [](Row r) { return decimal(r.report.floor_us > 0 ? r.report.floor_us : NAN, 3); }, kNumber},
+    {"pct_floor", [](Row r) { return decimal(r.report.floor_us > 0 ? r.report.pct_floor() : NAN, 2); },
+     kNumber},
+    {"device_memory_mib", [](Row r) { return decimal(r.report.device_memory_mib, 1); }, kNumber},
+    {"check", [](Row r) { return r.report.check; }},
+};
 
 /// The error in a row, or empty.
-std::string fault_of(const std::map<std::string, std::string>& row) {
+std::string fault_of(const CsvRow& row) {
   if (row.at("schema") != "1")
     return fmt::format("schema '{}'; this program reads schema 1", brief(row.at("schema")));
-  for (const char* column : kNumbers)
-    if (const std::string& text = row.at(column); !text.empty() && !number_of(text))
-      return fmt::format("{} is '{}', which is not a number", column, brief(text));
+  for (const DecodeColumn& column : kColumns)
+    if (const std::string& text = row.at(column.name); column.is_number && !text.empty() && !number_of(text))
+      return fmt::format("{} is '{}', which is not a number", column.name, brief(text));
   return {};
 }
 
 }  // namespace
+
+const std::vector<std::string>& decode_columns() {
+  static const std::vector<std::string> names = names_of(kColumns);
+  return names;
+}
+
+std::vector<std::string> to_row(const DecodeReport& report, const DeviceFacts& facts,
+                                const std::string& run_id, const std::string& timestamp,
+                                const std::string& git_commit, const std::string& host) {
+  std::vector<std::string> fields;
+  for (const DecodeColumn& column : kColumns)
+    fields.push_back(column.field({report, facts, run_id, timestamp, git_commit, host}));
+  return fields;
+}
 
 std::unique_ptr<CsvFile> open_decode_csv(const std::filesystem::path& path,
                                          const std::function<void(const std::string&)>& tell) try {

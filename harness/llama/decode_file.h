@@ -4,10 +4,18 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "harness/llama/decode_report.h"
 #include "harness/results/csv.h"
 
 namespace warptune {
+
+/// The columns, and the fields of a row.
+const std::vector<std::string>& decode_columns();
+std::vector<std::string> to_row(const DecodeReport& report, const DeviceFacts& facts,
+                                const std::string& run_id, const std::string& timestamp,
+                                const std::string& git_commit, const std::string& host);
 
 /// Opens or creates the file. Checks existing rows as strictly as those of a sweep. Throws InputError with
 /// file and line for other columns, another schema or a text instead of a number, and if the file cannot be

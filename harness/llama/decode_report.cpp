@@ -3,20 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 
 #include "harness/core/brief.h"
+#include "harness/device/host_device.h"
+#include "harness/measure/statistics.h"
 namespace warptune {
 namespace {
-
-/// Linear between neighbors of sorted samples.
-double quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<std::size_t>(at), high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
 
 /// Replays for half a second or 60 samples, at least 5, each in the range; `prepare` runs untimed before
 /// each.
@@ -38,14 +32,6 @@ std::vector<double> sample(Device& device, CapturedGraph& graph, const NvtxName&
   return times;
 }
 
-std::string number(double value, int digits) {
-  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "";
-}
-
-std::vector<int> in_every_sequence(const Model& model, int context) {
-  return std::vector<int>(static_cast<std::size_t>(model.options().batch), context);
-}
-
 }  // namespace
 
 StepTime time_step(Model& model, std::span<const int> contexts) {
@@ -53,26 +39,11 @@ StepTime time_step(Model& model, std::span<const int> contexts) {
   const int context = std::ranges::max(contexts);
   const NvtxRange range(NvtxKind::phase, "", [&] { return fmt::format("time step context={}", context); });
   model.pin(contexts);
-  std::unique_ptr<CapturedGraph> apart;
-  CapturedGraph* graph = nullptr;
-  if (model.options().graph) {
-    graph = &model.step_graph(context);
-  } else {
-    // Without graphs, a replay launches one call after the other.
-    class Launches : public CapturedGraph {
-     public:
-      explicit Launches(std::span<const Call> calls) : calls_(calls) {}
-      void launch(Stream stream) override {
-        for (const Call& call : calls_) call.launch(stream);
-      }
-
-     private:
-      std::span<const Call> calls_;
-    };
-    apart = std::make_unique<Launches>(model.step_calls(context));
-    graph = apart.get();
-  }
-  const auto times = sample(device, *graph, model.options().graph ? model.step_range(context) : NvtxName(),
+  FunctionGraph one_by_one([calls = model.step_calls(context)](Stream stream) {
+    for (const Call& call : calls) call.launch(stream);
+  });
+  CapturedGraph& graph = model.options().graph ? model.step_graph(context) : one_by_one;
+  const auto times = sample(device, graph, model.options().graph ? model.step_range(context) : NvtxName(),
                             [&] { model.pin(contexts); });
   model.pin(contexts);
   return {.context = context,
@@ -83,8 +54,6 @@ StepTime time_step(Model& model, std::span<const int> contexts) {
           .us_p90 = quantile(times, 0.9),
           .samples = static_cast<int>(times.size())};
 }
-
-StepTime time_step(Model& model, int context) { return time_step(model, in_every_sequence(model, context)); }
 
 std::vector<OpTime> time_ops(Model& model, std::span<const int> contexts) {
   Device& device = model.device();
@@ -109,7 +78,6 @@ std::vector<OpTime> time_ops(Model& model, std::span<const int> contexts) {
     const auto times = sample(device, *graph, call.entry->range, [&] { model.pin(contexts); });
     ops.push_back({.op = call.entry->problem.op,
                    .problem = call.entry->problem,
-                   .label = {},
                    .variant = call.entry->variant,
                    .config = call.entry->config.str(),
                    .count = count,
@@ -117,10 +85,6 @@ std::vector<OpTime> time_ops(Model& model, std::span<const int> contexts) {
   }
   model.pin(contexts);
   return ops;
-}
-
-std::vector<OpTime> time_ops(Model& model, int context) {
-  return time_ops(model, in_every_sequence(model, context));
 }
 
 double step_bytes(const ModelConfig& c, DType dtype, std::span<const int> contexts, const KvFormat& kv) {
@@ -212,63 +176,6 @@ std::string to_text(const DecodeReport& r, bool colored, bool verbose) {
     text += "byte floor                   n/a (the read bandwidth is not measured)\n";
   text += fmt::format("device memory       {:12.1f} MiB\n", r.device_memory_mib);
   return text;
-}
-
-const std::vector<std::string>& decode_columns() {
-  static const std::vector<std::string> columns = {"schema",
-                                                   "run_id",
-                                                   "timestamp_utc",
-                                                   "git_commit",
-                                                   "host",
-                                                   "device",
-                                                   "model",
-                                                   "dtype",
-                                                   "batch",
-                                                   "prompt_len",
-                                                   "context",
-                                                   "steps",
-                                                   "plan_set",
-                                                   "graph",
-                                                   "us_per_token",
-                                                   "us_per_token_p10",
-                                                   "us_per_token_p90",
-                                                   "tokens_per_s",
-                                                   "prefill_us",
-                                                   "sum_of_ops_us",
-                                                   "floor_us",
-                                                   "pct_floor",
-                                                   "device_memory_mib",
-                                                   "check"};
-  return columns;
-}
-
-std::vector<std::string> to_row(const DecodeReport& r, const DeviceFacts& facts, const std::string& run_id,
-                                const std::string& timestamp, const std::string& git_commit,
-                                const std::string& host) {
-  return {"1",
-          run_id,
-          timestamp,
-          git_commit,
-          host,
-          facts.name,
-          r.model,
-          r.dtype,
-          std::to_string(r.batch),
-          std::to_string(r.prompt_len),
-          std::to_string(r.step.context),
-          std::to_string(r.steps),
-          r.plan_set,
-          r.graph ? "on" : "off",
-          number(r.step.us, 3),
-          number(r.step.us_p10, 3),
-          number(r.step.us_p90, 3),
-          number(r.tokens_per_s(), 2),
-          number(r.prefill_us, 3),
-          number(r.sum_of_ops_us(), 3),
-          r.floor_us > 0 ? number(r.floor_us, 3) : "",
-          r.floor_us > 0 ? number(r.pct_floor(), 2) : "",
-          number(r.device_memory_mib, 1),
-          r.check};
 }
 
 }  // namespace warptune

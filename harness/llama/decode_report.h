@@ -16,9 +16,8 @@ struct StepTime {
   int samples = 0;
   bool uneven() const { return mean_context != context; }
 };
-/// Times the captured step with exactly contexts[b] keys in sequence b, or `context` in every sequence.
+/// Times the captured step with exactly contexts[b] keys in sequence b.
 StepTime time_step(Model& model, std::span<const int> contexts);
-StepTime time_step(Model& model, int context);
 
 /// One distinct plan of the step.
 struct OpTime {
@@ -28,12 +27,11 @@ struct OpTime {
   std::string variant, config;
   int count = 0;     // launches per step
   double us = 0;     // per launch, timed with all launches of this plan: the weights of all layers rotate
-  Speed speed = {};  // of a launch; its time is `us`
+  Speed speed = {};  // the speed of a launch; its time is `us`
   double total() const { return us * count; }
 };
 /// In the order of the step.
 std::vector<OpTime> time_ops(Model& model, std::span<const int> contexts);
-std::vector<OpTime> time_ops(Model& model, int context);
 
 /// The compulsory bytes of a step: every weight, and every key and value within the window, once. With
 /// `contexts`, the keys of each sequence, else `context` in each of `batch`.
@@ -71,10 +69,5 @@ struct DecodeReport {
 
 /// The lines that decode prints. `verbose`: also the sum of the kernels and the plans of the prefill.
 std::string to_text(const DecodeReport& report, bool colored = false, bool verbose = false);
-/// The columns of the decode CSV, and the fields of a row between `host` and `check`.
-const std::vector<std::string>& decode_columns();
-std::vector<std::string> to_row(const DecodeReport& report, const DeviceFacts& facts,
-                                const std::string& run_id, const std::string& timestamp,
-                                const std::string& git_commit, const std::string& host);
 
 }  // namespace warptune

@@ -40,7 +40,7 @@ class KvCache {
     void *k, *v;
     float *k_scale, *v_scale;
     const int* block_table;  // [batch, pages]
-    int capacity, pages;     // of a sequence
+    int capacity, pages;     // per sequence
   };
   View view(int layer, int sequence = 0) const;
   /// Copies the keys or values of tokens to host memory: [tokens, kv_heads, head_dim] in read_dtype().
@@ -76,7 +76,7 @@ class KvCache {
   };
   int pages() const { return format_.page_size == 0 ? 0 : capacity_ / format_.page_size; }
   void upload_table();
-  /// Copies the rows of keys [first, first + count) of one KV head to host memory, one behind the other.
+  /// Copies the rows of keys [first, first + count) of one KV head to adjacent host memory.
   /// `head`: its `keys` rows in a sequence or page.
   void read_rows(const std::byte* head, KvSide side, std::int64_t keys, std::int64_t first,
                  std::int64_t count, std::byte* to) const;
@@ -86,7 +86,7 @@ class KvCache {
   DType stored_;
   int capacity_;
   std::int64_t sequence_rows_, row_bytes_;
-  std::vector<Side> k_, v_;  // of each layer
+  std::vector<Side> k_, v_;  // one of each layer
   std::optional<Paging> paging_;
 };
 

@@ -20,8 +20,7 @@ namespace fs = std::filesystem;
 constexpr const char* kIds = "embedding.ids";
 
 DType dtype_of(const StoredTensor& tensor, const std::string& where) {
-  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16, DType::int32})
-    if (tensor.dtype == stored_name(dtype)) return dtype;
+  if (const auto dtype = dtype_stored_as(tensor.dtype)) return *dtype;
   throw InputError(fmt::format("{} is of {}; a dump has F32, F16, BF16 and I32", where, tensor.dtype));
 }
 
@@ -47,14 +46,9 @@ bool depends_on_plans(const std::string& name) {
                              [&](std::string_view part) { return name.find(part) != std::string::npos; });
 }
 
-struct Worst {
-  std::int64_t row = 0, column = 0;
-  double got = 0, want = 0, relative = 0;
-};
-
-/// The row that differs most, relative to its largest element. A NaN differs from everything.
-Worst worst_of(std::span<const float> got, std::span<const float> want, std::int64_t width) {
-  Worst worst;
+/// The element of the row that differs most, relative to the row's largest. A NaN differs from everything.
+Difference worst_of(std::span<const float> got, std::span<const float> want, std::int64_t width) {
+  Difference worst;
   for (std::size_t first = 0; first < want.size(); first += static_cast<std::size_t>(width)) {
     double difference = 0, largest = 0;
     std::size_t at = first;
@@ -156,19 +150,17 @@ void LayerCompare::compare(const Output& output, const StoredTensor& tensor, std
                                    file_->path().string(), output.name()));
     return;
   }
-  const Worst worst = worst_of(floats_of(output.dtype, bytes), floats_of(stored, dumped), output.width);
-  // Of two dtypes the coarser one.
+  Difference worst = worst_of(floats_of(output.dtype, bytes), floats_of(stored, dumped), output.width);
   deepest_ = std::max(deepest_, output.layer);
-  const double tolerance =
+  const double tolerance =  // that of the coarser dtype
       std::max(layer_tolerance(output.dtype, kv_, deepest_), layer_tolerance(stored, kv_, deepest_));
   ++compared_;
   largest_ = std::max(largest_, worst.relative);
   tolerance_ = std::max(tolerance_, tolerance);
   if (worst.relative <= tolerance) return;
   ++total_;
-  if (first_.size() < kShown)
-    first_.push_back({step_, output.layer, output.op, output.tensor, first_row + worst.row, worst.column,
-                      worst.got, worst.want, worst.relative});
+  worst.row += first_row;
+  if (first_.size() < kShown) first_.push_back({worst, step_, output.layer, output.op, output.tensor});
 }
 
 void LayerCompare::end() { ++step_; }

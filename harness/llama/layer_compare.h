@@ -15,13 +15,16 @@
 
 namespace warptune {
 
-/// Where an output differs by more than the tolerance: its worst row.
-struct Parting {
+/// An element that differs.
+struct Difference {
+  std::int64_t row = 0, column = 0;
+  double got = 0, want = 0, relative = 0;
+};
+
+/// Where an output differs by more than the tolerance, at its worst element.
+struct Parting : Difference {
   int step = 0, layer = -1;
   std::string op, tensor;
-  std::int64_t row = 0, column = 0;  // the worst element
-  double got = 0, want = 0;
-  double relative = 0;
 };
 
 /// Throws InputError if a file of the prefill and `steps` steps is not in the folder.
@@ -56,7 +59,7 @@ class LayerCompare : public LaunchWatcher {
   Device& device_;
   std::filesystem::path folder_;
   KvFormat kv_;
-  std::optional<SafetensorsFile> file_;       // of the step
+  std::optional<SafetensorsFile> file_;       // the file of the step
   std::map<std::string, std::int64_t> rows_;  // rows of each tensor so far
   std::set<std::string> only_in_one_;         // tensors that fused ops do not have
   std::vector<Parting> first_;

@@ -2,11 +2,9 @@
 // The activations of a run on disk: a folder with one safetensors file for the prefill (step 0) and for each
 // decode step. A tensor has a row per token and is named after layer, op and output:
 // "layer.3.attention_decode.out". The rows of all chunks of a prefill are one tensor.
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "harness/llama/call.h"

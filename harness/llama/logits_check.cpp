@@ -37,7 +37,7 @@ Variant check_variant() {
 
 LogitsCheck::LogitsCheck(Device& device, DType dtype)
     : device_(device),
-      plan_(device.prepare(check_variant(), {.op = "logits_check", .dims = {}, .dtype = dtype}, {})),
+      plan_(device.prepare(check_variant(), {.op = "logits_check", .dtype = dtype}, {})),
       first_(device.allocate(sizeof(std::uint64_t))) {
   clear();
 }

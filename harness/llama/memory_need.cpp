@@ -23,7 +23,7 @@ MemoryNeed memory_need(const ModelConfig& c, DType dtype, const KvFormat& format
   const double chunk = std::min(tokens, static_cast<double>(chunk_tokens(c, dtype)));
   const auto activations = static_cast<double>(activation_bytes(c, dtype));
   const double logits = batch * c.vocab * static_cast<double>(size_of(dtype));
-  constexpr double kIntegers = 4 * sizeof(int);  // of a token: prompt, id, sequence, position
+  constexpr double kIntegers = 4 * sizeof(int);  // bytes of a token: prompt, id, sequence, position
   const double state = batch * ((run.steps + 1.0) * sizeof(int) + c.vocab / 8.0);  // transcript, seen tokens
   return {.weights = weight_bytes(c, dtype),
           .kv_cache = run.models * KvCache::bytes(c, dtype, format, c.layers,

@@ -20,9 +20,9 @@ struct MemoryNeed {
 
 /// The shape of a run.
 struct RunShape {
-  std::span<const std::int64_t> prompt_lengths;  // of each sequence
+  std::span<const std::int64_t> prompt_lengths;  // one of each sequence
   int capacity = 0;                              // keys of a sequence in the KV cache
-  int steps = 0;                                 // of decode
+  int steps = 0;                                 // decode steps
   int models = 1;                                // in memory at once; they share the weights
 };
 

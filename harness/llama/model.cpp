@@ -15,16 +15,7 @@
 #include "kernels/top_k/args.h"
 
 namespace warptune {
-namespace {
-
-Buffer upload_floats(Device& device, const std::vector<float>& values) {
-  Buffer buffer = device.allocate(values.size() * sizeof(float));
-  device.upload(buffer.data(), values.data(), buffer.bytes(), device.stream());
-  device.synchronize();
-  return buffer;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Model::Model(Device& device, const ModelConfig& config, const Weights& weights, PlanBook& book,
              ModelOptions options)
@@ -39,7 +30,8 @@ Model::Model(Device& device, const ModelConfig& config, const Weights& weights, 
       activations_(device, config, weights.dtype, options.batch),
       logits_(device.allocate(static_cast<std::size_t>(options.batch) *
                               static_cast<std::size_t>(config.vocab) * size_of(weights.dtype))),
-      inv_freq_(upload_floats(device, rope_inv_freq(config.head_dim, config.rope))) {
+      inv_freq_(uploaded(
+          device, std::as_bytes(std::span<const float>(rope_inv_freq(config.head_dim, config.rope))))) {
   for (int layer = 0; layer < config.layers; ++layer)
     layer_ranges_.emplace_back(NvtxKind::layer, "", [&] { return fmt::format("layer {}", layer); });
 }

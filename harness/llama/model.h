@@ -17,7 +17,7 @@ namespace warptune {
 struct ModelOptions {
   int batch = 1;
   int capacity = 0;   // tokens per sequence in the KV cache
-  int max_steps = 0;  // of decode, after the first token
+  int max_steps = 0;  // decode steps, after the first token
   Sampling sampling = {};
   int eos = -1;  // below 0: sequences never finish
   FusionChoice fuse = {};
@@ -99,9 +99,9 @@ class Model {
   ModelOptions options_;
   KvCache kv_;
   DecodeState state_;
-  Activations activations_;             // of one token per sequence
+  Activations activations_;             // those of one token per sequence
   Buffer logits_;                       // [batch, vocab]
-  std::optional<LogitsCheck> check_;    // of what prefill() and step() sample
+  std::optional<LogitsCheck> check_;    // checks what prefill() and step() sample
   Buffer inv_freq_;                     // [head_dim / 2], float
   std::map<std::int64_t, Step> steps_;  // by context bucket
   std::vector<NvtxName> layer_ranges_;

@@ -24,7 +24,7 @@ struct ModelConfig {
   float rms_eps = 1e-5f;
   RopeScaling rope = {};
   bool tied_embeddings = false;
-  bool attention_bias = false;  // of q, k, v and o
+  bool attention_bias = false;  // q, k, v and o have a bias
   std::vector<int> eos = {};
 
   int qkv_width() const { return (q_heads + 2 * kv_heads) * head_dim; }

@@ -25,17 +25,8 @@ const char* residual_after(const Fusion& fusion) {
 }
 
 const char* label(RopeKind kind) {
-  switch (kind) {
-    case RopeKind::linear:
-      return "linear";
-    case RopeKind::dynamic_ntk:
-      return "dynamic_ntk";
-    case RopeKind::llama3:
-      return "llama3";
-    case RopeKind::none:
-      break;
-  }
-  return "none";
+  static constexpr const char* kLabels[] = {"none", "linear", "dynamic_ntk", "llama3"};
+  return kLabels[static_cast<std::size_t>(kind)];
 }
 
 const char* label(KLayout layout) { return layout == KLayout::dsx ? "dsx" : "sd"; }

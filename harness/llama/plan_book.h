@@ -21,7 +21,7 @@ struct PlanEntry {
   Config config;
   std::unique_ptr<Plan> plan;
   Buffer workspace;
-  NvtxName range;  // of its launches: "problem variant"
+  NvtxName range;  // the range of its launches: "problem variant"
 };
 
 class PlanBook {

@@ -41,13 +41,7 @@ class IntegerPack {
     all_.resize((all_.size() + 63) / 64 * 64);  // keeps every array 256-byte aligned
     return at;
   }
-  Buffer upload(Device& device) const {
-    const std::size_t bytes = all_.size() * sizeof(int);
-    Buffer buffer = device.allocate(bytes);
-    device.upload(buffer.data(), all_.data(), bytes, device.stream());
-    device.synchronize();
-    return buffer;
-  }
+  Buffer upload(Device& device) const { return uploaded(device, std::as_bytes(std::span(all_))); }
 
  private:
   std::vector<int> all_;

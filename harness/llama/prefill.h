@@ -30,7 +30,7 @@ class Prefill {
   std::vector<PromptChunk> chunks_;
   Activations activations_;
   std::optional<KvCache> exact_;  // the unquantized cache for the prompts if decode's is quantized
-  std::vector<Buffer> integers_;  // of each chunk
+  std::vector<Buffer> integers_;  // one of each chunk
   std::vector<Call> calls_;
 };
 

@@ -24,6 +24,9 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the limit of the format
 constexpr const char *kSingle = "model.safetensors", *kIndex = "model.safetensors.index.json";
 
+constexpr std::pair<DType, std::string_view> kStored[] = {
+    {DType::fp32, "F32"}, {DType::fp16, "F16"}, {DType::bf16, "BF16"}, {DType::int32, "I32"}};
+
 /// Bytes per element, 0 for a dtype the format does not have.
 std::uint64_t element_bytes(const std::string& dtype) {
   static const std::map<std::string, std::uint64_t> sizes = {
@@ -98,6 +101,18 @@ std::map<std::string, std::string> shards_of(const std::filesystem::path& index)
 }
 
 }  // namespace
+
+std::string stored_name(DType dtype) {
+  for (const auto& [known, name] : kStored)
+    if (known == dtype) return std::string(name);
+  throw std::logic_error("a tensor of this dtype is not written");
+}
+
+std::optional<DType> dtype_stored_as(std::string_view name) {
+  for (const auto& [dtype, known] : kStored)
+    if (known == name) return dtype;
+  return std::nullopt;
+}
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const InputFile file(path, path.string());

@@ -5,9 +5,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "harness/core/dtype.h"
 
 namespace warptune {
 
@@ -32,6 +36,11 @@ struct StoredTensor {
   std::span<const std::byte> data;  // need not be aligned
 };
 
+/// The dtype as a file names it: "F32", "F16", "BF16", "I32".
+std::string stored_name(DType dtype);
+/// The dtype of such a name; empty for any other.
+std::optional<DType> dtype_stored_as(std::string_view name);
+
 /// The tensors of one file. Throws InputError with one sentence for a malformed file.
 class SafetensorsFile {
  public:
@@ -45,8 +54,8 @@ class SafetensorsFile {
   std::map<std::string, StoredTensor> tensors_;
 };
 
-/// The tensors of a model folder: those that model.safetensors.index.json names, each from the shard that it
-/// names, or those of model.safetensors where there is no index.
+/// The tensors of a model folder: those in model.safetensors.index.json, each from its shard, or, without an
+/// index, those of model.safetensors.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);

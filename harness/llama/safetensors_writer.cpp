@@ -7,27 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "harness/llama/safetensors.h"
+
 namespace warptune {
 
 std::int64_t TensorLayout::bytes() const {
   auto bytes = static_cast<std::int64_t>(size_of(dtype));
   for (const std::int64_t extent : shape) bytes *= extent;
   return bytes;
-}
-
-std::string stored_name(DType dtype) {
-  switch (dtype) {
-    case DType::fp32:
-      return "F32";
-    case DType::fp16:
-      return "F16";
-    case DType::bf16:
-      return "BF16";
-    case DType::int32:
-      return "I32";
-    default:
-      throw std::logic_error("a tensor of this dtype is not written");
-  }
 }
 
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::span<const TensorLayout> tensors)

@@ -20,9 +20,6 @@ struct TensorLayout {
   std::int64_t bytes() const;
 };
 
-/// The dtype as a file names it: "F32", "F16", "BF16", "I32".
-std::string stored_name(DType dtype);
-
 /// Writes to PATH.partial, which finish() renames; without finish() nothing stays. Throws std::runtime_error
 /// where the disk refuses it.
 class SafetensorsWriter {

@@ -11,7 +11,7 @@ struct Sampling {
   int k = 50;                    // candidates, the largest logits; 0 or more than there are: all
   float p = 1;                   // the likeliest candidates whose probabilities reach it are kept
   float min_p = 0;               // candidates less likely than min_p of the likeliest are dropped; 0: none
-  float repetition_penalty = 1;  // of the logits of tokens that the sequence holds; 1: none
+  float repetition_penalty = 1;  // on the logits of tokens that the sequence holds; 1: none
   float temperature = 1;
   std::uint64_t seed = 1;
   bool penalizes() const { return !greedy && repetition_penalty != 1; }

@@ -10,7 +10,6 @@
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
 #include "harness/llama/memory_need.h"
-#include "harness/measure/guarded.h"
 #include "harness/measure/interleave.h"
 #include "harness/measure/statistics.h"
 #include "harness/measure/timed_samples.h"
@@ -93,8 +92,7 @@ void StepBench::verify(Built& built, CapturedGraph& before, const char* when) {
   Agreement agreement(spec_.dtype, spec_.kv, ComparedWith::run);
   const auto vocab = static_cast<std::size_t>(spec_.model.vocab);
   const auto fail = [&](const std::string& what) {
-    built.state.status = Status::wrong_result;
-    built.state.detail = fmt::format("{} in the step: {}", when, what);
+    built.state.fail(Status::wrong_result, fmt::format("{} in the step: {}", when, what));
   };
   for (std::size_t b = 0; b < ids.size(); ++b) {
     const auto row = std::span(logits).subspan(b * vocab, vocab);
@@ -161,7 +159,7 @@ StepTimes StepBench::compare(const StepPlans& incumbent, const StepPlans& candid
   if (measured.size() == timed_ones.size()) {
     times.incumbent = measured.front();
     times.candidate = measured.back();
-    times.candidate.rel_l2_err = other.state.rel_l2_err;  // of both verifications
+    times.candidate.rel_l2_err = other.state.rel_l2_err;  // the worse of both verifications
   }
   if (other.state.status != Status::ok) times.candidate = other.state;
   if (base.state.status != Status::ok)

@@ -1,8 +1,7 @@
 #pragma once
-// Verifies and times the captured decode step of a model with given plans, a candidate in turn with the plans
-// that are the best so far.
+// Verifies and times the captured decode step of a model with given plans, a candidate interleaved with the
+// best plans so far.
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,8 +21,8 @@ struct TimeRatio {
 struct StepTimes {
   Measurement incumbent, candidate;        // times of a whole step
   TimeRatio ratio = {};                    // valid if both are ok
-  Assignment options = {};                 // of the candidate, those included that the model chose
-  std::vector<std::string> problems = {};  // the keys of those that the candidate's step solves
+  Assignment options = {};                 // the options of the candidate, with what the model chose
+  std::vector<std::string> problems = {};  // keys of what the candidate's step solves
 };
 
 /// Weights, KV cache and the logits of the naive plans are made once. A candidate costs its new plans, a
@@ -33,8 +32,8 @@ class StepBench {
   /// Throws ResourceError if the device has not the memory.
   StepBench(const OpTable& ops, Device& device, StepSpec spec);
 
-  /// Times both in turn, `rounds` replays each. The logits of the candidate are verified before and after: a
-  /// failure of either becomes its status. Errors of the device itself are thrown.
+  /// Times both interleaved, `rounds` replays each. The logits of the candidate are verified before and
+  /// after: a failure of either becomes its status. Errors of the device itself are thrown.
   StepTimes compare(const StepPlans& incumbent, const StepPlans& candidate, int rounds);
 
   const StepSpec& spec() const { return spec_; }

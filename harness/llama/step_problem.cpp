@@ -10,7 +10,7 @@ namespace warptune {
 
 Problem step_problem(const ModelConfig& model, DType dtype, int batch, std::int64_t context,
                      const KvFormat& kv) {
-  Problem step{.op = kStepOp, .dims = {}, .dtype = dtype};
+  Problem step{.op = kStepOp, .dtype = dtype};
   step.dims.set("model", 0, model.name);
   step.dims.set("batch", batch);
   step.dims.set("context", context_bucket(context));

@@ -26,9 +26,7 @@ void convert(const std::byte* from, std::byte* to, std::int64_t count) {
 }
 
 DType stored_dtype(const StoredTensor& tensor, const std::string& name) {
-  if (tensor.dtype == "F32") return DType::fp32;
-  if (tensor.dtype == "F16") return DType::fp16;
-  if (tensor.dtype == "BF16") return DType::bf16;
+  if (const auto dtype = dtype_stored_as(tensor.dtype); dtype && is_float(*dtype)) return *dtype;
   throw InputError(
       fmt::format("tensor '{}' is stored as {}; F32, F16 and BF16 are read", name, tensor.dtype));
 }
@@ -147,10 +145,7 @@ class RandomTensors {
   Buffer ones(std::int64_t count) {
     std::vector<std::byte> host(static_cast<std::size_t>(count) * size_of(dtype_));
     for (std::int64_t i = 0; i < count; ++i) store(dtype_, host.data(), i, 1.0);
-    Buffer buffer = device_.allocate(host.size());
-    device_.upload(buffer.data(), host.data(), host.size(), device_.stream());
-    device_.synchronize();
-    return buffer;
+    return uploaded(device_, host);
   }
 
  private:
@@ -160,6 +155,13 @@ class RandomTensors {
 };
 
 }  // namespace
+
+Buffer uploaded(Device& device, std::span<const std::byte> bytes) {
+  Buffer buffer = device.allocate(bytes.size());
+  device.upload(buffer.data(), bytes.data(), bytes.size(), device.stream());
+  device.synchronize();
+  return buffer;
+}
 
 double weight_bytes(const ModelConfig& c, DType dtype) {
   const double hidden = c.hidden;

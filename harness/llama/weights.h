@@ -1,6 +1,7 @@
 #pragma once
 // The weights of a LLaMA on a device, one struct per layer, in the dtype of the run.
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct Weights {
   std::vector<std::string> notes;  // sentences about the checkpoint for the user
   const void* head() const { return lm_head.data() ? lm_head.data() : embedding.data(); }
 };
+
+/// Device memory with these bytes.
+Buffer uploaded(Device& device, std::span<const std::byte> bytes);
 
 /// Bytes of all weights on the device.
 double weight_bytes(const ModelConfig& config, DType dtype);

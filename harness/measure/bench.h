@@ -56,7 +56,7 @@ class Bench {
   /// its status. Errors of the device itself (a sticky CUDA error) are thrown. `best_us`: the upper end of
   /// the interval of the best so far; a configuration that is surely slower is abandoned after a few samples.
   Measurement run(const Variant& variant, const Config& config, double best_us = Measurement::NAN_VALUE);
-  /// Times finalists (which run() has verified) in turn, A B C A B C, and verifies each again.
+  /// Times finalists (which run() has verified) interleaved, A B C A B C, and verifies each again.
   std::vector<FinalistTimes> time_interleaved(const std::vector<Finalist>& finalists, int rounds);
   const Problem& problem() const;
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "harness/core/error.h"
+#include "harness/device/host_device.h"
 #include "harness/measure/bench.h"
-#include "harness/measure/statistics.h"
+#include "harness/measure/timed_samples.h"
 #include "kernels/support/args.h"
 
 namespace warptune {
@@ -17,23 +17,7 @@ constexpr int kNodes = 1000;            // the length of a chain of empty kernel
 constexpr int kChunksOfL2 = 4;          // chunks per L2: reading one takes long compared with a launch
 constexpr double kLargestRotation = 4;  // in units of the L2
 
-/// Launches directly, without a graph.
-class DirectLaunch : public CapturedGraph {
- public:
-  explicit DirectLaunch(std::function<void(Stream)> body) : body_(std::move(body)) {}
-  void launch(Stream stream) override { body_(stream); }
-
- private:
-  std::function<void(Stream)> body_;
-};
-
-double median_us(Device& device, CapturedGraph& graph) {
-  device.time_us(graph);
-  std::vector<double> samples;
-  for (int i = 0; i < kSamples; ++i) samples.push_back(device.time_us(graph));
-  std::ranges::sort(samples);
-  return quantile(samples, 0.5);
-}
+double median_us(Device& device, CapturedGraph& graph) { return median_us(device, graph, kSamples); }
 
 std::unique_ptr<Plan> plan_of(Device& device, const char* kernel, std::int64_t blocks, std::int64_t block,
                               bool pdl = false) {
@@ -81,7 +65,7 @@ void calibrate_cuda(Device& device, Calibration& c) {
     };
   };
   const auto empty = plan_of(device, "empty", 1, 32);
-  DirectLaunch direct(chain(*empty));
+  FunctionGraph direct(chain(*empty));
   c.launch_us = median_us(device, direct) / kNodes;
   c.graph_node_us = median_us(device, *device.record(chain(*empty))) / kNodes;
   if (c.facts.arch_number() >= 90) {

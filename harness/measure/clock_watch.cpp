@@ -23,11 +23,6 @@ void add_reasons(std::string& to, const std::string& reasons) {
     if (std::ranges::find(have, name) == have.end()) to += (to.empty() ? "" : "+") + name;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return quantile(values, 0.5);
-}
-
 }  // namespace
 
 bool is_throttling(const std::string& reasons) {

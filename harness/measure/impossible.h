@@ -26,8 +26,8 @@ double impossible_us(const DeviceFacts& facts, const Cost& cost, const Problem& 
                      std::span<const TensorSpec> specs, Timing timing);
 
 /// The same for a time of another card or session. Peaks that `facts` lacks, and all peaks of a host, whose
-/// caches hold more than they report, are those that no device reaches. 0 where `time_us` is possible even if
-/// all data comes from memory: tensors, which may hold large tables, are made only for shorter times.
+/// caches hold more than they report, are higher than any device reaches. 0 where `time_us` is possible even
+/// if all data comes from memory: tensors, which may hold large tables, are made only for shorter times.
 double impossible_elsewhere_us(const DeviceFacts& facts, const Op& op, const Problem& problem,
                                CacheMode cache, double time_us);
 

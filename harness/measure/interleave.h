@@ -1,5 +1,5 @@
 #pragma once
-// Samples several replays in turn, A B C A B C, so that drift (clocks, heat) affects all alike.
+// Samples several replays interleaved, A B C A B C, so that drift (clocks, heat) affects all alike.
 #include "harness/measure/sampler.h"
 
 namespace warptune {

@@ -1,6 +1,7 @@
 #pragma once
 // The result of measuring one configuration.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/device/device.h"
@@ -27,7 +28,7 @@ enum class SamplingClass {
   screened,     // in the screening: short, before finalists are chosen
   abandoned,    // in the screening, ended early: surely slower than the best
   single,       // the only configuration of its problem
-  finalist,     // in turn with the other finalists, in the sweep's cache state
+  finalist,     // interleaved with the other finalists, in the sweep's cache state
   other_cache,  // a finalist in another cache state
   rerun         // a winner, timed again by `rerun`
 };
@@ -54,6 +55,11 @@ struct Measurement {
   Clocks clocks;
 
   static constexpr double NAN_VALUE = __builtin_nan("");
+
+  void fail(Status why, std::string sentence) {
+    status = why;
+    detail = std::move(sentence);
+  }
 };
 
 }  // namespace warptune

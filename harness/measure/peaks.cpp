@@ -5,7 +5,7 @@
 
 #include "harness/core/parallel.h"
 #include "harness/measure/bench.h"
-#include "harness/measure/statistics.h"
+#include "harness/measure/timed_samples.h"
 #include "kernels/support/args.h"
 
 namespace warptune {
@@ -18,12 +18,7 @@ double median_us(Device& device, const Plan& plan, std::span<const StreamArgs> a
   auto replay = device.record([&](Stream stream) {
     for (const StreamArgs& a : args) plan.launch(&a, stream);
   });
-  device.time_us(*replay);
-  std::vector<double> samples;
-  for (int i = 0; i < kSamples; ++i)
-    samples.push_back(device.time_us(*replay) / static_cast<double>(args.size()));
-  std::ranges::sort(samples);
-  return quantile(samples, 0.5);
+  return median_us(device, *replay, kSamples) / static_cast<double>(args.size());
 }
 
 Variant kernel(const char* name, const char* file, const char* expression) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace warptune {
 
@@ -11,6 +12,12 @@ double quantile(std::span<const double> sorted, double q) {
   const auto low = static_cast<std::size_t>(at);
   const std::size_t high = std::min(low + 1, sorted.size() - 1);
   return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+double median(std::span<const double> samples) {
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::ranges::sort(sorted);
+  return quantile(sorted, 0.5);
 }
 
 std::pair<double, double> median_interval(std::span<const double> sorted) {

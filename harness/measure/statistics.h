@@ -8,6 +8,9 @@ namespace warptune {
 /// The q-quantile of sorted samples, linear between neighbors. NaN for no samples.
 double quantile(std::span<const double> sorted, double q);
 
+/// The median of samples in any order. NaN for no samples.
+double median(std::span<const double> samples);
+
 /// The smallest number of samples whose range is a 95 % interval of the median: 2 / 2^6 < 5 %.
 inline constexpr int kMinSamplesForInterval = 6;
 

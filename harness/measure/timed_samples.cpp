@@ -5,6 +5,7 @@
 #include <thread>
 #include <tuple>
 
+#include "harness/core/error.h"
 #include "harness/measure/statistics.h"
 
 namespace warptune {
@@ -12,12 +13,34 @@ namespace {
 constexpr auto kCoolDown = std::chrono::milliseconds(10);  // after a throttled sample
 }  // namespace
 
+void guarded(Device& device, Measurement& m, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const CompileError& e) {
+    m.fail(Status::compile_error, e.what());
+  } catch (const ResourceError& e) {
+    m.fail(Status::resource, e.what());
+  } catch (const std::bad_alloc&) {
+    m.fail(Status::resource, "the host is out of memory");
+  } catch (const std::exception& e) {
+    m.fail(Status::launch_error, e.what());
+    device.synchronize();  // throws if the device is lost: the process must then be replaced
+  }
+}
+
 Sample timed(Device& device, CapturedGraph& graph, ClockWatch& watch, bool flush) {
   if (flush) device.flush_cache(device.stream());
   Sample sample{.us = device.time_us(graph)};
   sample.throttled = watch.throttled();
   if (sample.throttled) std::this_thread::sleep_for(kCoolDown);
   return sample;
+}
+
+double median_us(Device& device, CapturedGraph& graph, int samples) {
+  device.time_us(graph);
+  std::vector<double> times;
+  for (int i = 0; i < samples; ++i) times.push_back(device.time_us(graph));
+  return median(times);
 }
 
 void put_samples(Measurement& m, const Samples& samples, int launches) {

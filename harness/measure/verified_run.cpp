@@ -21,28 +21,7 @@ void put_verdict(Measurement& m, const Verdict& verdict, const char* when) {
   m.max_abs_err =
       std::isnan(m.max_abs_err) ? verdict.max_abs_err : std::max(m.max_abs_err, verdict.max_abs_err);
   m.rel_l2_err = std::isnan(m.rel_l2_err) ? verdict.rel_l2_err : std::max(m.rel_l2_err, verdict.rel_l2_err);
-  if (verdict.ok) return;
-  m.status = Status::wrong_result;
-  m.detail = fmt::format("{}: {}", when, verdict.detail);
-}
-
-void guarded(Device& device, Measurement& m, const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const CompileError& e) {
-    m.status = Status::compile_error;
-    m.detail = e.what();
-  } catch (const ResourceError& e) {
-    m.status = Status::resource;
-    m.detail = e.what();
-  } catch (const std::bad_alloc&) {
-    m.status = Status::resource;
-    m.detail = "the host is out of memory";
-  } catch (const std::exception& e) {
-    m.status = Status::launch_error;
-    m.detail = e.what();
-    device.synchronize();  // throws if the device is lost: the process must then be replaced
-  }
+  if (!verdict.ok) m.fail(Status::wrong_result, fmt::format("{}: {}", when, verdict.detail));
 }
 
 void check_peaks(Workbench& work, Measurement& m, Timing timing, const MeasurePeaks& measure, int& raised) {
@@ -59,8 +38,7 @@ void check_peaks(Workbench& work, Measurement& m, Timing timing, const MeasurePe
     m.detail = m.detail.empty() ? sentence : m.detail + "; " + sentence;
     return;
   }
-  m.status = Status::too_fast;
-  m.detail = sentence;
+  m.fail(Status::too_fast, sentence);
 }
 
 Measurement verified_run(Workbench& work, const Variant& variant, const Config& config, const TimedRule& rule,
@@ -74,12 +52,10 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
     const NvtxRange stage(tuning_stages().compile);
     prepared = work.prepare(variant, config);
   } catch (const CompileError& e) {
-    m.status = Status::compile_error;
-    m.detail = e.what();
+    m.fail(Status::compile_error, e.what());
     return m;
   } catch (const ResourceError& e) {
-    m.status = Status::resource;
-    m.detail = e.what();
+    m.fail(Status::resource, e.what());
     return m;
   }
   m.resources = prepared.plan->resources();

@@ -3,7 +3,6 @@
 #include <functional>
 
 #include "harness/measure/bench.h"
-#include "harness/measure/guarded.h"
 #include "harness/measure/workbench.h"
 
 namespace warptune {
@@ -15,7 +14,7 @@ using Sampling = std::function<Samples(const std::function<Sample()>& take, int 
 struct TimedRule {
   Sampling sampling;
   Timing timing = Timing::main;  // in the workbench's cache state, or isolated: a flush, then one launch
-  int launches = 0;              // of a sample; 0: enough for a millisecond
+  int launches = 0;              // in a sample; 0: enough for a millisecond
 };
 
 /// Compiles, verifies, takes samples, and verifies again on other inputs. A failure of the configuration

@@ -106,20 +106,12 @@ Json steps_json(const std::vector<Step>& steps) {
 
 /// The text as content of an element or of a quoted attribute.
 std::string escaped(const std::string& text) {
+  static const std::map<char, std::string_view> kEntities = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string out;
   for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (c == '\'')
-      out += "&#39;";
-    else
-      out += c;
+    const auto entity = kEntities.find(c);
+    out += entity == kEntities.end() ? std::string_view(&c, 1) : entity->second;
   }
   return out;
 }

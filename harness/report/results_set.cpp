@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "harness/core/error.h"
@@ -84,17 +83,6 @@ class Reader {
 };
 
 }  // namespace
-
-const std::string& field(const CsvRow& row, const std::string& column) {
-  static const std::string none;
-  const auto it = row.find(column);
-  return it == row.end() ? none : it->second;
-}
-
-double number(const CsvRow& row, const std::string& column) {
-  const std::string& text = field(row, column);
-  return text.empty() ? NAN : std::strtod(text.c_str(), nullptr);
-}
 
 std::vector<RowRole> roles_of(const std::vector<CsvRow>& rows) {
   const auto problem_of = [](const CsvRow& row) {

@@ -18,9 +18,9 @@ enum class RowRole {
 };
 
 struct ResultsSet {
-  std::vector<CsvRow> rows;    // of sweeps, in the order of the files
+  std::vector<CsvRow> rows;    // rows of sweeps, in the order of the files
   std::vector<CsvRow> peers;   // the same columns, measured by another program (torch_peers.csv)
-  std::vector<CsvRow> decode;  // of decode.csv
+  std::vector<CsvRow> decode;  // rows of decode.csv
   std::vector<DeviceFacts> devices;
   std::vector<Wisdom> wisdom;
   std::vector<std::string> notes;  // skipped files and the reasons
@@ -33,10 +33,5 @@ ResultsSet read_results(const std::vector<std::filesystem::path>& paths);
 
 /// The role of each row of a sweep.
 std::vector<RowRole> roles_of(const std::vector<CsvRow>& rows);
-
-/// A number of a CSV; NaN if the field is empty or missing.
-double number(const CsvRow& row, const std::string& column);
-/// A field of a CSV; empty if it is missing.
-const std::string& field(const CsvRow& row, const std::string& column);
 
 }  // namespace warptune

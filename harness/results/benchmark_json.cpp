@@ -79,12 +79,6 @@ double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-double median(std::span<const double> values) {
-  std::vector<double> sorted(values.begin(), values.end());
-  std::ranges::sort(sorted);
-  return quantile(sorted, 0.5);
-}
-
 double stddev(std::span<const double> values) {
   double squares = 0;
   for (const double value : values) squares += (value - mean(values)) * (value - mean(values));

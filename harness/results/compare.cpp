@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "harness/measure/clock_watch.h"
 #include "harness/results/mann_whitney.h"
@@ -105,7 +104,7 @@ void judge(std::span<RowChange* const> rows, const CompareOptions& options) {
   }
 }
 
-/// Entries by key; of one key those that decide come first.
+/// Entries by key; of one key the deciding ones come first.
 using ByKey = std::map<std::string, std::vector<const TimedConfig*>>;
 
 ByKey by_key(std::span<const TimedConfig> configs) {
@@ -120,7 +119,7 @@ ByKey by_key(std::span<const TimedConfig> configs) {
 /// SAME.
 RowChange matched_row(const TimedConfig& base, const std::vector<const TimedConfig*>& now,
                       const CompareOptions& options) {
-  RowChange row{.base = base, .now = {}, .note = {}};
+  RowChange row{.base = base};
   const auto same = std::ranges::find(now, base.sampling, &TimedConfig::sampling);
   if (same != now.end() && (*same)->ok()) {
     row.now = **same;
@@ -158,7 +157,7 @@ std::vector<RowChange> rows_of(std::span<const TimedConfig> base, std::span<cons
   judge(comparable, options);
   for (const TimedConfig& config : now)
     if (config.ok() && config.decides() == decide && known.insert(config.key()).second)
-      rows.push_back({.base = {}, .now = config, .change = Change::fresh, .note = {}});
+      rows.push_back({.now = config, .change = Change::fresh});
   std::ranges::stable_sort(rows, {}, &RowChange::change);
   return rows;
 }
@@ -209,7 +208,7 @@ std::string Comparison::why_unjudged() const {
 
 Comparison compare(std::span<const TimedConfig> base, std::span<const TimedConfig> now,
                    const CompareOptions& options) {
-  Comparison c{.options = options, .rows = rows_of(base, now, true, options), .aside = {}};
+  Comparison c{.options = options, .rows = rows_of(base, now, true, options)};
   if (options.all_rows) c.aside = rows_of(base, now, false, options);
   count_rows(c);
   return c;

@@ -23,7 +23,7 @@ struct CompareOptions {
   double alpha = 0.05;       // probability that two equal files have any changed row
   double max_clock_change = 0.03;
   bool all_rows = false;     // also judge rows that do not decide
-  bool interleaved = false;  // the runs of both files were made in turn: no drift between them
+  bool interleaved = false;  // the runs of both files were interleaved: no drift between them
 };
 
 struct RowChange {
@@ -40,10 +40,10 @@ struct RowChange {
 
 struct Comparison {
   CompareOptions options;
-  std::vector<RowChange> rows;   // those that decide, in the order of Change, then of the files
+  std::vector<RowChange> rows;   // the rows that decide, in the order of Change, then of the files
   std::vector<RowChange> aside;  // with options.all_rows the others, in the same order
   std::size_t matched = 0;       // rows that are in both and decide
-  std::size_t judged = 0;        // those of them with a verdict
+  std::size_t judged = 0;        // matched rows with a verdict
 
   std::size_t count(Change change) const;
   /// 1 if a row is slower; 2 if none matched; 3 if fewer than half of the matched rows were judged; 2 if a
@@ -62,7 +62,7 @@ Comparison compare(std::span<const TimedConfig> base, std::span<const TimedConfi
 /// enough.
 std::vector<const RowChange*> suspects(const Comparison& comparison);
 
-/// The comparison with the verdicts of `again` for its rows: those of suspects that were timed again.
+/// The comparison with the verdicts of `again` for its rows, suspects that were timed again.
 Comparison confirmed(Comparison comparison, const Comparison& again);
 
 }  // namespace warptune

@@ -6,16 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "harness/core/error.h"
 #include "harness/core/foreign_format.h"
 #include "harness/core/input_file.h"
-#include "harness/results/durable_file.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -91,7 +89,7 @@ class Parser {
   }
 
  private:
-  enum class State { empty, plain, quoted, closed };  // of a field
+  enum class State { empty, plain, quoted, closed };  // the field that is read
 
   void inside(std::size_t& i) {
     if (text_[i] == '\n') ++p_.line;
@@ -179,39 +177,28 @@ std::size_t whole_rows(const fs::path& path, const std::string& text,
 CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
     : path_(std::move(path)), columns_(columns.size()) {
   make_folder(path_.parent_path());
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
-  if (file_ < 0)
-    throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path_.string(), std::strerror(errno)));
-  try {
-    const Lock lock(file_);
-    const std::string text = read_text(path_);
-    const std::size_t end = whole_rows(path_, text, columns);
-    if (end > 0 && end < text.size()) cut_ = keep_beside(path_, std::string_view(text).substr(end));
-    if (end < text.size() && ::ftruncate(file_, static_cast<off_t>(end)) != 0)
-      throw std::runtime_error(fmt::format("'{}' ends in an incomplete line that cannot be removed: {}",
-                                           path_.string(), std::strerror(errno)));
-    if (end == 0) {
-      write_and_sync(file_, line_of(columns), path_);
-      sync_folder_of(path_);
-    }
-  } catch (...) {
-    ::close(file_);
-    throw;
+  file_ = OpenFile(path_, O_RDWR | O_CREAT | O_APPEND | O_NOCTTY);
+  const Lock lock(file_.get());
+  const std::string text = read_text(path_);
+  const std::size_t end = whole_rows(path_, text, columns);
+  if (end > 0 && end < text.size()) cut_ = keep_beside(path_, std::string_view(text).substr(end));
+  if (end < text.size()) cut_end(file_.get(), text.size() - end, path_);
+  if (end == 0) {
+    write_and_sync(file_.get(), line_of(columns), path_);
+    sync_folder_of(path_);
   }
 }
-
-CsvFile::~CsvFile() { ::close(file_); }
 
 void CsvFile::append(const std::vector<std::string>& fields) {
   if (fields.size() != columns_)
     throw std::logic_error(fmt::format("a row of {} fields for the {} columns of '{}'", fields.size(),
                                        columns_, path_.string()));
-  const Lock lock(file_);
-  const off_t before = ::lseek(file_, 0, SEEK_END);
+  const Lock lock(file_.get());
+  const off_t before = ::lseek(file_.get(), 0, SEEK_END);
   try {
-    write_and_sync(file_, line_of(fields), path_);
+    write_and_sync(file_.get(), line_of(fields), path_);
   } catch (...) {
-    if (before >= 0 && ::ftruncate(file_, before) != 0) {
+    if (before >= 0 && ::ftruncate(file_.get(), before) != 0) {
       // the next program that opens the file removes the incomplete line
     }
     throw;
@@ -224,7 +211,18 @@ std::string CsvFile::note() const {
                                     cut_.string());
 }
 
-std::string CsvFile::rescue() const { return warptune::rescue(file_, path_); }
+std::string CsvFile::rescue() const { return warptune::rescue(file_.get(), path_); }
+
+const std::string& field(const CsvRow& row, const std::string& column) {
+  static const std::string none;
+  const auto it = row.find(column);
+  return it == row.end() ? none : it->second;
+}
+
+double number(const CsvRow& row, const std::string& column) {
+  const std::string& text = field(row, column);
+  return text.empty() ? NAN : std::strtod(text.c_str(), nullptr);
+}
 
 std::optional<double> number_of(const std::string& field) {
   double value = 0;
@@ -241,10 +239,10 @@ std::vector<std::string> csv_columns(const fs::path& path) {
 }
 
 void write_csv(const fs::path& path, const std::vector<std::string>& columns,
-               const std::vector<std::map<std::string, std::string>>& rows) {
+               const std::vector<CsvRow>& rows) {
   std::string text = line_of(columns);
   std::vector<std::string> fields;
-  for (const auto& row : rows) {
+  for (const CsvRow& row : rows) {
     fields.clear();
     for (const std::string& column : columns) fields.push_back(row.at(column));
     text += line_of(fields);
@@ -252,8 +250,7 @@ void write_csv(const fs::path& path, const std::vector<std::string>& columns,
   replace_file(path, text);
 }
 
-void for_each_row(const fs::path& path,
-                  const std::function<void(int, std::map<std::string, std::string>)>& f) {
+void for_each_row(const fs::path& path, const std::function<void(int, CsvRow)>& f) {
   const std::string text = read_text(path);
   const Parsed parsed = Parser(text).run();
   const auto& records = parsed.records;
@@ -266,15 +263,15 @@ void for_each_row(const fs::path& path,
     if (fields.size() != columns.size())
       fail(path, records[i].line,
            fmt::format("{} fields where the header has {}", fields.size(), columns.size()));
-    std::map<std::string, std::string> row;
+    CsvRow row;
     for (std::size_t c = 0; c < columns.size(); ++c) row[columns[c]] = fields[c];
     f(records[i].line, std::move(row));
   }
 }
 
-std::vector<std::map<std::string, std::string>> read_csv(const fs::path& path) {
-  std::vector<std::map<std::string, std::string>> rows;
-  for_each_row(path, [&](int, auto row) { rows.push_back(std::move(row)); });
+std::vector<CsvRow> read_csv(const fs::path& path) {
+  std::vector<CsvRow> rows;
+  for_each_row(path, [&](int, CsvRow row) { rows.push_back(std::move(row)); });
   return rows;
 }
 

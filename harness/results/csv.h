@@ -7,7 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "harness/results/durable_file.h"
+
 namespace warptune {
+
+/// A row: fields by the names of their columns.
+using CsvRow = std::map<std::string, std::string>;
 
 class CsvFile {
  public:
@@ -15,9 +20,6 @@ class CsvFile {
   /// leaves, moves to "PATH.cut". Throws InputError and leaves the file as it is if it is anything else than
   /// rows below this header, std::runtime_error if it cannot be written.
   CsvFile(std::filesystem::path path, std::vector<std::string> columns);
-  ~CsvFile();
-  CsvFile(const CsvFile&) = delete;
-  CsvFile& operator=(const CsvFile&) = delete;
   /// Writes and fsyncs one field per column, quoted where needed (RFC 4180). Removes a partial row on
   /// failure.
   void append(const std::vector<std::string>& fields);
@@ -31,21 +33,25 @@ class CsvFile {
   std::filesystem::path path_;
   std::size_t columns_;
   std::filesystem::path cut_;  // holds an incomplete last line, or is empty
-  int file_ = -1;
+  OpenFile file_;
 };
+
+/// A field of a row; empty if it is missing.
+const std::string& field(const CsvRow& row, const std::string& column);
+/// The number of a field; NaN if it is empty or missing.
+double number(const CsvRow& row, const std::string& column);
 
 /// The number in a field; empty if its text is not a finite number.
 std::optional<double> number_of(const std::string& field);
-/// Calls f(line, row) for the rows of a CSV in order; a row maps column names to fields. Throws InputError
-/// with file and line for misplaced quotes, NUL bytes, rows of other lengths and an incomplete last line.
-void for_each_row(const std::filesystem::path& path,
-                  const std::function<void(int, std::map<std::string, std::string>)>& f);
+/// Calls f(line, row) for the rows of a CSV in order. Throws InputError with file and line for misplaced
+/// quotes, NUL bytes, rows of other lengths and an incomplete last line.
+void for_each_row(const std::filesystem::path& path, const std::function<void(int, CsvRow)>& f);
 /// All rows at once.
-std::vector<std::map<std::string, std::string>> read_csv(const std::filesystem::path& path);
+std::vector<CsvRow> read_csv(const std::filesystem::path& path);
 /// The names in the first line of a CSV; empty if it has none. Throws InputError if there is no file.
 std::vector<std::string> csv_columns(const std::filesystem::path& path);
 /// Writes a complete CSV (replace_file(), results/durable_file.h).
 void write_csv(const std::filesystem::path& path, const std::vector<std::string>& columns,
-               const std::vector<std::map<std::string, std::string>>& rows);
+               const std::vector<CsvRow>& rows);
 
 }  // namespace warptune

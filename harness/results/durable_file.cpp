@@ -25,20 +25,6 @@ void sync(int file, const fs::path& path) {
   if (::fsync(file) != 0 && errno != EINVAL && errno != EROFS) fail(path, errno);
 }
 
-class OpenFile {
- public:
-  OpenFile(const fs::path& path, int flags) : file_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (file_ < 0) fail(path, errno);
-  }
-  ~OpenFile() { ::close(file_); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int get() const { return file_; }
-
- private:
-  int file_;
-};
-
 /// All bytes of an open file, which may have lost its name.
 std::string content_of(int file, const fs::path& path) {
   std::string text;
@@ -53,6 +39,19 @@ std::string content_of(int file, const fs::path& path) {
 }
 
 }  // namespace
+
+OpenFile::OpenFile(const fs::path& path, int flags, const fs::path& named)
+    : file_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+  if (file_ < 0) fail(named.empty() ? path : named, errno);
+}
+
+OpenFile::~OpenFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void OpenFile::close(const fs::path& path) {
+  if (::close(std::exchange(file_, -1)) != 0) fail(path, errno);
+}
 
 void make_folder(const fs::path& folder) {
   std::error_code error;
@@ -121,22 +120,23 @@ void replace_file(const fs::path& path, std::string_view text) {
   sync_folder_of(file);
 }
 
-void expect_writable(const fs::path& path) {
+void expect_writable(const fs::path& path) try {
   std::error_code error;
-  fs::path there;
-  try {
-    there = file_behind(path);
-  } catch (const std::runtime_error& e) {
-    throw InputError(e.what());
-  }
+  fs::path there = file_behind(path);
   if (there.empty()) return;  // /dev/stdout
   while (!fs::is_directory(there, error) && there.has_relative_path()) there = there.parent_path();
   const fs::path probe = there / fmt::format(".warptune.{}", ::getpid());
-  const int file = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0)
-    throw InputError(fmt::format("'{}' cannot be written: {}", path.string(), std::strerror(errno)));
-  ::close(file);
-  ::unlink(probe.c_str());
+  const OpenFile file(probe, O_WRONLY | O_CREAT | O_EXCL, path);
+  fs::remove(probe, error);
+} catch (const std::runtime_error& e) {
+  throw InputError(e.what());
+}
+
+void cut_end(int file, std::size_t bytes, const fs::path& path) {
+  struct stat facts {};
+  if (::fstat(file, &facts) != 0 || ::ftruncate(file, facts.st_size - static_cast<off_t>(bytes)) != 0)
+    throw std::runtime_error(fmt::format("'{}' ends in an incomplete line that cannot be removed: {}",
+                                         path.string(), std::strerror(errno)));
 }
 
 fs::path keep_beside(const fs::path& path, std::string_view text) {

@@ -3,14 +3,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -18,7 +14,6 @@
 #include "harness/core/hash.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
-#include "harness/results/durable_file.h"
 #include "harness/results/launch_rows.h"
 #include "harness/results/sweep_row.h"
 
@@ -28,16 +23,11 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 30;  // more than any sweep writes
-constexpr std::string_view kLineStart = R"({"run_id")";        // of each line that add() writes
+constexpr std::string_view kLineStart = R"({"run_id")";        // how add() begins each line
 constexpr int kLockTries = 40;  // the lock of a killed program is released with a delay
 constexpr std::chrono::milliseconds kLockWait{50};
 
 std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
-
-std::string text_of(const CsvRow& row, const char* column) {
-  const auto it = row.find(column);
-  return it == row.end() ? std::string() : it->second;
-}
 
 }  // namespace
 
@@ -57,7 +47,7 @@ std::string code_stamp(const std::string& stamp, const std::string& code_hash) {
 }
 
 bool is_first_row(const CsvRow& row) {
-  const std::string cache = text_of(row, "cache");
+  const std::string cache = field(row, "cache");
   const SamplingClass sampling = sampling_of(row);
   return !is_launch_row(row) && (cache == "cold" || cache == "hot") && sampling != SamplingClass::finalist &&
          sampling != SamplingClass::other_cache;
@@ -66,7 +56,7 @@ bool is_first_row(const CsvRow& row) {
 std::string key_of(const CsvRow& row, const std::string& stamp) {
   std::string text = stamp;
   for (const char* column : {"device", "arch", "driver", "toolkit", "problem", "variant", "config", "cache"})
-    text += '\n' + text_of(row, column);
+    text += '\n' + field(row, column);
   return hex(stable_hash(text));
 }
 
@@ -77,32 +67,27 @@ Journal Journal::read(const fs::path& path) {
   return journal;
 }
 
-Journal::Journal(fs::path path)
-    : Journal() {  // a delegated constructor: the destructor closes the file if this one throws
-  path_ = std::move(path);
-  const auto fail = [&](const char* what) {
-    throw std::runtime_error(fmt::format("'{}' {}: {}", path_.string(), what, std::strerror(errno)));
-  };
+Journal::Journal(fs::path path) : path_(std::move(path)) {
   make_folder(path_.parent_path());
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file_ < 0) fail("cannot be written");
-  for (int i = 0; ::flock(file_, LOCK_EX | LOCK_NB) != 0; ++i) {
+  file_ = OpenFile(path_, O_RDWR | O_CREAT | O_APPEND);
+  for (int i = 0; ::flock(file_.get(), LOCK_EX | LOCK_NB) != 0; ++i) {
     if (errno != EWOULDBLOCK && errno != EINTR) break;  // a file system without locks
     if (i == kLockTries)
       throw InputError(fmt::format(
           "another program is writing '{}'; wait for it or choose another output folder", path_.string()));
     std::this_thread::sleep_for(kLockWait);
   }
-  remove_rest(load());
+  if (const std::string rest = load(); !rest.empty()) {
+    if (!rest.starts_with(kLineStart) && !kLineStart.starts_with(rest))
+      throw InputError(fmt::format(
+          "'{}' is no journal of a sweep: its last line is of another form; move the file away or choose "
+          "another output folder",
+          path_.string()));
+    keep_beside(path_, rest);
+    cut_end(file_.get(), rest.size(), path_);
+  }
   sync_folder_of(path_);
 }
-
-Journal::~Journal() {
-  if (file_ >= 0) ::close(file_);
-}
-
-Journal::Journal(Journal&& other) noexcept
-    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), runs_(std::move(other.runs_)) {}
 
 std::string Journal::load() {
   if (!fs::exists(path_)) return {};
@@ -122,25 +107,11 @@ std::string Journal::load() {
   return text.substr(at);
 }
 
-void Journal::remove_rest(const std::string& rest) {
-  if (rest.empty()) return;
-  if (!rest.starts_with(kLineStart) && !kLineStart.starts_with(rest))
-    throw InputError(fmt::format(
-        "'{}' is no journal of a sweep: its last line is of another form; move the file away or choose "
-        "another output folder",
-        path_.string()));
-  keep_beside(path_, rest);
-  struct stat facts {};
-  if (::fstat(file_, &facts) != 0 || ::ftruncate(file_, facts.st_size - static_cast<off_t>(rest.size())) != 0)
-    throw std::runtime_error(fmt::format("'{}' ends in an incomplete line that cannot be removed: {}",
-                                         path_.string(), std::strerror(errno)));
-}
-
-std::string Journal::rescue() const { return warptune::rescue(file_, path_); }
+std::string Journal::rescue() const { return warptune::rescue(file_.get(), path_); }
 
 void Journal::add(const std::string& run_id, const Stamps& stamps) {
   const std::string line = Json{{"run_id", run_id}, {"stamps", stamps}}.dump() + '\n';
-  write_and_sync(file_, line, path_);
+  write_and_sync(file_.get(), line, path_);
   runs_[run_id] = stamps;
 }
 
@@ -151,15 +122,15 @@ std::optional<std::string> Journal::key(const CsvRow& row) const {
 
 std::optional<std::string> Journal::code_key(const CsvRow& row) const {
   const auto stamp = stamp_of_row(row);
-  const std::string code = text_of(row, "code_hash");
+  const std::string code = field(row, "code_hash");
   return stamp && !code.empty() ? std::optional(key_of(row, code_stamp(*stamp, code))) : std::nullopt;
 }
 
 std::optional<std::string> Journal::stamp_of_row(const CsvRow& row) const {
-  const auto run = runs_.find(text_of(row, "run_id"));
+  const auto run = runs_.find(field(row, "run_id"));
   if (run == runs_.end()) return std::nullopt;
   const auto stamp =
-      run->second.find(stamp_name(text_of(row, "problem"), text_of(row, "cache"), text_of(row, "variant")));
+      run->second.find(stamp_name(field(row, "problem"), field(row, "cache"), field(row, "variant")));
   return stamp == run->second.end() ? std::nullopt : std::optional(stamp->second);
 }
 

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "harness/measure/bench.h"
+#include "harness/results/csv.h"
 
 namespace warptune {
 
-using CsvRow = std::map<std::string, std::string>;
 /// Stamps by "<problem> <cache> <variant>".
 using Stamps = std::map<std::string, std::string>;
 
@@ -39,10 +39,6 @@ class Journal {
   /// lifetime of this object. Throws InputError if another program holds the lock, or if the file ends in
   /// anything else than lines of a journal; the file then stays as it is.
   explicit Journal(std::filesystem::path path);
-  ~Journal();
-  Journal(Journal&& other) noexcept;
-  Journal(const Journal&) = delete;
-  Journal& operator=(const Journal&) = delete;
 
   /// Writes and fsyncs one line.
   void add(const std::string& run_id, const Stamps& stamps);
@@ -57,11 +53,10 @@ class Journal {
  private:
   Journal() = default;
   std::string load();  // returns what follows the last complete line
-  void remove_rest(const std::string& rest);
   std::optional<std::string> stamp_of_row(const CsvRow& row) const;
 
   std::filesystem::path path_;
-  int file_ = -1;
+  OpenFile file_;
   std::map<std::string, Stamps> runs_;
 };
 

@@ -81,14 +81,19 @@ void add_wisdom(Joined& joined, const WinnerJudge& judge, const fs::path& file, 
   joined.refused.insert(merge.refused().begin(), merge.refused().end());
 }
 
-void add_folder(Joined& joined, const WinnerJudge& judge, const fs::path& folder) {
+/// The files of the device folders in a folder, sorted.
+std::vector<fs::path> result_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& device : fs::directory_iterator(folder)) {
     if (!device.is_directory()) continue;
     for (const auto& file : fs::directory_iterator(device.path())) files.push_back(file.path());
   }
   std::ranges::sort(files);
-  for (const fs::path& file : files) {
+  return files;
+}
+
+void add_folder(Joined& joined, const WinnerJudge& judge, const fs::path& folder) {
+  for (const fs::path& file : result_files(folder)) {
     const fs::path name = file.parent_path().filename() / file.filename();
     if (file.extension() == ".csv")
       add_table(joined, file, name);
@@ -113,13 +118,10 @@ void expect_rows(const fs::path& file) {
 /// running sweep loses no rows.
 void lock_journals(Joined& joined, const fs::path& out) {
   if (!fs::is_directory(out)) return;
-  for (const auto& device : fs::directory_iterator(out)) {
-    if (!device.is_directory()) continue;
-    for (const auto& file : fs::directory_iterator(device.path())) {
-      if (file.path().extension() != ".journal") continue;
-      const fs::path table = device.path().filename() / file.path().filename().replace_extension(".csv");
-      joined.journals.emplace(table, Journal(file.path()));
-    }
+  for (const fs::path& file : result_files(out)) {
+    if (file.extension() != ".journal") continue;
+    const fs::path table = file.parent_path().filename() / file.filename().replace_extension(".csv");
+    joined.journals.emplace(table, Journal(file));
   }
 }
 

@@ -12,7 +12,7 @@ namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uintmax_t kMaxBytes = 1 << 30;  // of a file that is looked into
+constexpr std::uintmax_t kMaxBytes = 1 << 30;  // the largest file that is looked into
 
 /// What the user keeps in a file: results or sources. Empty where that is not known.
 std::string kept_in(const fs::path& path, std::string_view text) {

@@ -54,17 +54,10 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
 }
 
 void RowStore::keep(const std::string& key, const KnownRow& row, bool is_first) {
-  if (!is_first) {
-    const auto [it, is_new] = later_.try_emplace(key, row);
-    const int rows = it->second.rows + (is_new ? 0 : 1);
-    it->second = row;
-    it->second.rows = rows;
-    return;
-  }
-  const auto [it, is_new] = known_.try_emplace(key, row);
+  const auto [it, is_new] = (is_first ? known_ : later_).try_emplace(key, row);
   if (is_new) return;
   const int rows = it->second.rows + 1;
-  if (rank(row.measurement) >= rank(it->second.measurement)) it->second = row;
+  if (!is_first || rank(row.measurement) >= rank(it->second.measurement)) it->second = row;
   it->second.rows = rows;
 }
 

@@ -6,7 +6,7 @@ namespace warptune {
 
 struct RunInfo {
   std::string run_id;      // "20260102T030405Z-9f3c21ab"
-  std::string git_commit;  // of this program's sources; empty if they were not a checkout
+  std::string git_commit;  // the sources of this program; empty if they were not a checkout
   std::string host;        // name of the machine
 };
 

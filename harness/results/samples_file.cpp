@@ -41,7 +41,7 @@ std::vector<std::string> samples_fields(const SweepRow& row) {
           fmt::format("{}", fmt::join(texts, " "))};
 }
 
-std::string samples_key(const std::map<std::string, std::string>& row) {
+std::string samples_key(const CsvRow& row) {
   std::string key;
   for (const char* column : {"run_id", "device", "problem", "variant", "config", "cache"})
     key += row.at(column) + '\n';

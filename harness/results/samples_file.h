@@ -1,5 +1,5 @@
 #pragma once
-// The samples behind the rows of a sweep, beside its CSV: OUT/<device>/<sweep>.samples.csv.
+// The samples of the rows of a sweep, beside its CSV: OUT/<device>/<sweep>.samples.csv.
 #include <filesystem>
 #include <map>
 #include <span>
@@ -22,7 +22,7 @@ const std::vector<std::string>& samples_columns();
 std::vector<std::string> samples_fields(const SweepRow& row);
 
 /// The key of a row in both files.
-std::string samples_key(const std::map<std::string, std::string>& row);
+std::string samples_key(const CsvRow& row);
 /// Samples by key; empty if there is no such file.
 std::map<std::string, std::vector<double>> read_samples(const std::filesystem::path& path);
 

@@ -22,7 +22,7 @@ enum class StaleCode { refuse, use };
 
 /// What this program knows of a winner.
 struct CodeNow {
-  std::string source_hash;  // of its variant; empty if the variant no longer exists
+  std::string source_hash;  // its variant; empty if the variant no longer exists
   /// Computes the code hash of the winner's configuration (Resources::code_hash). It has to compile, so it is
   /// called only if the sources differ. Empty if the configuration does not compile or has no machine code.
   std::function<std::string()> code_hash = {};

@@ -37,7 +37,7 @@ double mean_log(std::span<const double> values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// Of the logarithms, around their mean.
+/// The sum of squares of the logarithms around their mean.
 double sum_of_squares(std::span<const double> values) {
   const double mean = mean_log(values);
   double sum = 0;

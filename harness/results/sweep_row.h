@@ -2,7 +2,6 @@
 // A row of a sweep's CSV, schema 1. One table of columns defines the writer, the reader, the worker's
 // protocol and docs/csv-schema.md.
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "harness/core/facts.h"
 #include "harness/core/op.h"
 #include "harness/measure/measurement.h"
+#include "harness/results/csv.h"
 #include "harness/results/run_info.h"
 
 namespace warptune {
@@ -53,9 +53,9 @@ const std::vector<std::string>& sweep_columns();
 /// One field per column; empty if not measured.
 std::vector<std::string> fields_of(const SweepRow& row);
 /// The measurement in a row. A missing column counts as empty.
-Measurement measurement_of_row(const std::map<std::string, std::string>& row);
+Measurement measurement_of_row(const CsvRow& row);
 /// How the times of a row were sampled. Of a file without that column `detail` and `cache` tell.
-SamplingClass sampling_of(const std::map<std::string, std::string>& row);
+SamplingClass sampling_of(const CsvRow& row);
 /// The columns as the Markdown table of docs/csv-schema.md.
 std::string columns_markdown();
 

@@ -1,8 +1,5 @@
 #include "harness/results/timed_config.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <map>
 #include <set>
 #include <utility>
@@ -16,11 +13,6 @@
 
 namespace warptune {
 namespace {
-
-double value_of(const CsvRow& row, const char* column) {
-  const std::string& text = row.at(column);
-  return text.empty() ? NAN : std::strtod(text.c_str(), nullptr);
-}
 
 /// Adds a run; another machine code, or the same run again, replaces the runs before it.
 void add(std::vector<TimedRun>& runs, const TimedRun& run) {
@@ -89,16 +81,14 @@ std::vector<TimedConfig> read_timed_configs(const std::filesystem::path& csv) {
                                                         .config = row.at("config"),
                                                         .cache = row.at("cache"),
                                                         .on_host = row.at("driver").empty(),
-                                                        .sampling = sampling_of(row),
-                                                        .runs = {},
-                                                        .failure = {}});
+                                                        .sampling = sampling_of(row)});
     if (row.at("status") != "ok") {
       config.failure = row.at("status");
       continue;
     }
     TimedRun& run = config.runs.emplace_back(TimedRun{.run_id = row.at("run_id"),
-                                                      .time_us = value_of(row, "time_us"),
-                                                      .sm_clock_mhz = value_of(row, "sm_clock_mhz"),
+                                                      .time_us = number(row, "time_us"),
+                                                      .sm_clock_mhz = number(row, "sm_clock_mhz"),
                                                       .throttled = row.at("throttled"),
                                                       .code_hash = row.at("code_hash")});
     if (const auto it = samples.find(samples_key(row)); it != samples.end()) run.samples = it->second;

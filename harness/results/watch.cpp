@@ -10,7 +10,7 @@
 namespace warptune {
 
 Watched watched_part(const Wisdom& wisdom, std::size_t problems_per_variant) {
-  Watched watched{.wisdom = Wisdom(wisdom.provenance()), .left_out = {}};
+  Watched watched{.wisdom = Wisdom(wisdom.provenance())};
   std::set<std::string> of_steps;
   for (const StepWinner& step : wisdom.steps()) {
     watched.wisdom.put(step);

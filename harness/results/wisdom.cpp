@@ -4,19 +4,19 @@
 
 namespace warptune {
 
-void add_times(std::vector<VariantTimes>& times, const std::vector<VariantTimes>& newer) {
-  for (const VariantTimes& t : newer) {
+void add_times(std::vector<VariantTimes>& times, const std::vector<VariantTimes>& more, Added added) {
+  for (const VariantTimes& t : more) {
     const auto same = std::ranges::find(times, t.variant, &VariantTimes::variant);
     if (same == times.end()) {
       times.push_back(t);
     } else if (same->source_hash != t.source_hash || same->parameters != t.parameters) {
-      *same = t;
+      if (added == Added::newer) *same = t;
     } else {
       for (const VariantTimes::Row& row : t.rows) {
         const auto old = std::ranges::find(same->rows, row.values, &VariantTimes::Row::values);
         if (old == same->rows.end())
           same->rows.push_back(row);
-        else
+        else if (added == Added::newer)
           *old = row;
       }
     }

@@ -26,15 +26,17 @@ struct VariantTimes {
     bool operator==(const Row&) const = default;
   };
   std::string variant;
-  std::string source_hash;  // of its kernels at the time
+  std::string source_hash;  // its kernels, at the time
   std::vector<std::string> parameters;
   std::vector<Row> rows;
   bool operator==(const VariantTimes&) const = default;
 };
 
-/// Adds times of the same problem and device. New times replace all of a variant whose sources or parameters
-/// differ, and those of the same configuration.
-void add_times(std::vector<VariantTimes>& times, const std::vector<VariantTimes>& newer);
+/// Adds times of the same problem and device. Newer times replace all of a variant whose sources or
+/// parameters differ, and the time of the same configuration; older ones only add what is missing.
+enum class Added { newer, older };
+void add_times(std::vector<VariantTimes>& times, const std::vector<VariantTimes>& more,
+               Added added = Added::newer);
 
 struct Provenance {
   std::string device, arch, driver, toolkit, git_commit;
@@ -46,22 +48,22 @@ struct Winner {
   std::string variant;
   Config config;
   double time_us = 0;
-  std::string source_hash;               // of the variant's kernels
+  std::string source_hash;               // the variant's kernels
   std::string run_id, csv;               // the run and the file that hold its row
   Provenance made_on = {};               // empty: the provenance of its wisdom
   CacheMode cache = CacheMode::cold;     // the state it was timed in
   std::string throttled = {};            // throttle reasons during its timing; empty: none
   std::vector<TiedConfig> tied = {};     // finalists whose times do not differ significantly
-  std::vector<VariantTimes> times = {};  // of the fastest tried configurations
+  std::vector<VariantTimes> times = {};  // the fastest tried configurations
   std::string code_hash = {};            // Resources::code_hash of the configuration; empty for a library
 };
 
 /// The plans of a model's decode step that are the fastest together.
 struct StepWinner {
-  Problem step;  // of op kStepOp (llama/step_problem.h)
+  Problem step;  // its op is kStepOp (llama/step_problem.h)
   StepPlans plans;
   double time_us = 0;
-  double alone_us = 0;      // the step with the winners of its ops alone, timed in turn with it
+  double alone_us = 0;      // the step with the winners of its ops alone, timed interleaved with it
   std::string run_id, csv;  // the run and the file that hold its rows
   Provenance made_on = {};  // empty: the provenance of its wisdom
 };
@@ -99,6 +101,9 @@ class Wisdom {
   void put(Winner winner);
   /// The winner of exactly this problem made on this device, or nullptr.
   const Winner* winner_on(const Problem& problem, const std::string& device) const;
+  /// The winner of the same problem or step and the same device as this one, or nullptr.
+  const Winner* rival(const Winner& winner) const { return winner_on(winner.problem, winner.made_on.device); }
+  const StepWinner* rival(const StepWinner& step) const { return step_on(step.step, step.made_on.device); }
   /// The winner of exactly this problem, of the first device that has one.
   const Winner* exact(const Problem& problem) const;
   /// Indices in winners() of the winners of exactly this problem, one per device.

@@ -3,13 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <iterator>
-#include <stdexcept>
 
 #include "harness/core/error.h"
 #include "harness/results/durable_file.h"
@@ -20,26 +16,14 @@ namespace fs = std::filesystem;
 namespace {
 
 /// A lock for reading and writing the file. Writing replaces the file, so the lock is a file of its own.
-class Lock {
- public:
-  explicit Lock(const fs::path& path) {
-    const fs::path file = file_behind(path);  // one lock, whatever links lead to the file
-    if (file.empty()) throw InputError(fmt::format("'{}' is not a regular file", path.string()));
-    const fs::path beside = file.string() + ".lock";
-    make_folder(file.parent_path());
-    file_ = ::open(beside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (file_ < 0)
-      throw std::runtime_error(
-          fmt::format("'{}' cannot be written: {}", beside.string(), std::strerror(errno)));
-    ::flock(file_, LOCK_EX);
-  }
-  ~Lock() { ::close(file_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  int file_ = -1;
-};
+OpenFile locked(const fs::path& path) {
+  const fs::path file = file_behind(path);  // one lock, whatever links lead to the file
+  if (file.empty()) throw InputError(fmt::format("'{}' is not a regular file", path.string()));
+  make_folder(file.parent_path());
+  OpenFile lock(file.string() + ".lock", O_RDWR | O_CREAT);
+  ::flock(lock.get(), LOCK_EX);
+  return lock;
+}
 
 Wisdom reread(const fs::path& path, const Provenance& provenance) {
   Wisdom wisdom(provenance);
@@ -55,7 +39,7 @@ Wisdom reread(const fs::path& path, const Provenance& provenance) {
 
 std::optional<Winner> put_winner(const fs::path& path, const Provenance& here, Winner winner,
                                  const Contest& contest) {
-  const Lock lock(path);
+  const OpenFile lock = locked(path);
   Wisdom wisdom = reread(path, here);
   const Winner* old = wisdom.winner_on(winner.problem, here.device);
   if (old && old->cache == CacheMode::cold && winner.cache == CacheMode::hot) return *old;
@@ -83,7 +67,7 @@ std::optional<Winner> put_winner(const fs::path& path, const Provenance& here, W
 }
 
 std::optional<Winner> add_winner(const fs::path& path, const Provenance& here, const Winner& winner) {
-  const Lock lock(path);
+  const OpenFile lock = locked(path);
   Wisdom wisdom = reread(path, here);
   if (const Winner* old = wisdom.winner_on(winner.problem, here.device)) return *old;
   wisdom.put(winner);
@@ -92,14 +76,14 @@ std::optional<Winner> add_winner(const fs::path& path, const Provenance& here, c
 }
 
 void put_step(const fs::path& path, const Provenance& here, StepWinner winner) {
-  const Lock lock(path);
+  const OpenFile lock = locked(path);
   Wisdom wisdom = reread(path, here);
   wisdom.put(std::move(winner));
   wisdom.save(path);
 }
 
 bool change_wisdom(const fs::path& path, const Provenance& here, const std::function<void(Wisdom&)>& add) {
-  const Lock lock(path);
+  const OpenFile lock = locked(path);
   Wisdom wisdom = fs::exists(path) ? Wisdom::load(path) : Wisdom(here);
   const std::string before = wisdom.to_json();
   add(wisdom);
@@ -109,7 +93,7 @@ bool change_wisdom(const fs::path& path, const Provenance& here, const std::func
 }
 
 void open_wisdom(const fs::path& path, const Provenance& provenance) {
-  const Lock lock(path);
+  const OpenFile lock = locked(path);
   reread(path, provenance).save(path);
 }
 

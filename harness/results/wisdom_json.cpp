@@ -176,17 +176,23 @@ CacheMode cache_of(const Json& winner) {
   return *cache;
 }
 
+Provenance made_on(const Json& winner) {
+  return winner.contains("made_on") ? provenance_of(winner["made_on"]) : Provenance{};
+}
+
+Problem problem_of(const Json& json, std::string op) {
+  return {.op = std::move(op), .dims = assignment(json, "dims"), .dtype = parse_dtype(text(json, "dtype"))};
+}
+
 Winner winner_of(const Json& json) {
-  return {.problem = {.op = text(json, "op"),
-                      .dims = assignment(json, "dims"),
-                      .dtype = parse_dtype(text(json, "dtype"))},
+  return {.problem = problem_of(json, text(json, "op")),
           .variant = text(json, "variant"),
           .config = assignment(json, "config"),
           .time_us = time_of(json),
           .source_hash = text(json, "source_hash"),
           .run_id = text(json, "run_id"),
           .csv = text(json, "csv"),
-          .made_on = json.contains("made_on") ? provenance_of(json["made_on"]) : Provenance{},
+          .made_on = made_on(json),
           .cache = cache_of(json),
           .throttled = json.contains("throttled") ? text(json, "throttled") : "",
           .tied = tied_of(json),
@@ -195,18 +201,15 @@ Winner winner_of(const Json& json) {
 }
 
 StepWinner step_of(const Json& json) {
-  StepWinner winner{
-      .step = {.op = kStepOp, .dims = assignment(json, "dims"), .dtype = parse_dtype(text(json, "dtype"))},
-      .plans = {.options = assignment(json, "options")},
-      .time_us = time_of(json),
-      .alone_us = time_of(json, "alone_us"),
-      .run_id = text(json, "run_id"),
-      .csv = text(json, "csv"),
-      .made_on = json.contains("made_on") ? provenance_of(json["made_on"]) : Provenance{}};
+  StepWinner winner{.step = problem_of(json, kStepOp),
+                    .plans = {.options = assignment(json, "options")},
+                    .time_us = time_of(json),
+                    .alone_us = time_of(json, "alone_us"),
+                    .run_id = text(json, "run_id"),
+                    .csv = text(json, "csv"),
+                    .made_on = made_on(json)};
   for (const Json& plan : list(json, "plans"))
-    winner.plans.plans.push_back({.problem = {.op = text(plan, "op"),
-                                              .dims = assignment(plan, "dims"),
-                                              .dtype = parse_dtype(text(plan, "dtype"))},
+    winner.plans.plans.push_back({.problem = problem_of(plan, text(plan, "op")),
                                   .variant = text(plan, "variant"),
                                   .config = assignment(plan, "config"),
                                   .source_hash = text(plan, "source_hash"),

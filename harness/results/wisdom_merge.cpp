@@ -13,20 +13,6 @@ namespace {
 CacheMode cache_of(const Winner& winner) { return winner.cache; }
 CacheMode cache_of(const StepWinner&) { return CacheMode::cold; }
 
-/// Adds the times of `older` that `times` lacks, so that the times of the kept winner stay as they are.
-void add_missing_times(std::vector<VariantTimes>& times, const std::vector<VariantTimes>& older) {
-  for (const VariantTimes& t : older) {
-    const auto same = std::ranges::find(times, t.variant, &VariantTimes::variant);
-    if (same == times.end()) {
-      times.push_back(t);
-    } else if (same->source_hash == t.source_hash && same->parameters == t.parameters) {
-      for (const VariantTimes::Row& row : t.rows)
-        if (std::ranges::find(same->rows, row.values, &VariantTimes::Row::values) == same->rows.end())
-          same->rows.push_back(row);
-    }
-  }
-}
-
 }  // namespace
 
 WinnerJudge::WinnerJudge(const OpTable& ops, std::vector<DeviceFacts> devices)
@@ -101,7 +87,7 @@ bool WisdomMerge::refuses(const AnyWinner& winner) {
 
 bool WisdomMerge::add(Wisdom& into, Winner winner) {
   if (refuses(winner)) return false;
-  const Winner* known = into.winner_on(winner.problem, winner.made_on.device);
+  const Winner* known = into.rival(winner);
   if (!known || refuses(*known)) {
     into.put(std::move(winner));
     return true;
@@ -110,14 +96,14 @@ bool WisdomMerge::add(Wisdom& into, Winner winner) {
   const bool better = wins(winner, *known);
   Winner kept = better ? winner : *known;
   const Winner& other = better ? *known : winner;
-  if (kept.cache == other.cache) add_missing_times(kept.times, other.times);
+  if (kept.cache == other.cache) add_times(kept.times, other.times, Added::older);
   into.put(std::move(kept));
   return better;
 }
 
 bool WisdomMerge::add(Wisdom& into, StepWinner step) {
   if (refuses(step)) return false;
-  const StepWinner* known = into.step_on(step.step, step.made_on.device);
+  const StepWinner* known = into.rival(step);
   if (known && !refuses(*known) && !wins(step, *known)) return false;
   into.put(std::move(step));
   return true;

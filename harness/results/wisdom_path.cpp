@@ -24,14 +24,10 @@ class Joining {
 
   void add(Wisdom other, std::size_t file) {
     if (!wisdom_) wisdom_.emplace(other.provenance()).reserve(other.winners().size());
-    for (Winner& winner : std::move(other).winners()) {
-      const Winner* known = wisdom_->winner_on(winner.problem, winner.made_on.device);
-      add(std::move(winner), known, wisdom_->winners(), winner_files_, file);
-    }
-    for (StepWinner& step : std::move(other).steps()) {
-      const StepWinner* known = wisdom_->step_on(step.step, step.made_on.device);
-      add(std::move(step), known, wisdom_->steps(), step_files_, file);
-    }
+    for (Winner& winner : std::move(other).winners())
+      add(std::move(winner), wisdom_->winners(), winner_files_, file);
+    for (StepWinner& step : std::move(other).steps())
+      add(std::move(step), wisdom_->steps(), step_files_, file);
   }
   Wisdom wisdom() && { return wisdom_ ? *std::move(wisdom_) : Wisdom(); }
   const std::set<RefusedWinner>& refused() const { return merge_.refused(); }
@@ -42,8 +38,9 @@ class Joining {
 
  private:
   template <class AnyWinner>
-  void add(AnyWinner winner, const AnyWinner* known, const std::vector<AnyWinner>& all,
-           std::vector<std::size_t>& files, std::size_t file) {
+  void add(AnyWinner winner, const std::vector<AnyWinner>& all, std::vector<std::size_t>& files,
+           std::size_t file) {
+    const AnyWinner* known = wisdom_->rival(winner);
     const auto at = known ? static_cast<std::size_t>(known - all.data()) : all.size();
     if (!merge_.add(*wisdom_, std::move(winner))) return;
     files.resize(all.size());
@@ -52,7 +49,7 @@ class Joining {
 
   WisdomMerge merge_;
   std::optional<Wisdom> wisdom_;                        // with the provenance of the first file
-  std::vector<std::size_t> winner_files_, step_files_;  // of each winner and step of the wisdom
+  std::vector<std::size_t> winner_files_, step_files_;  // the file of each winner and step
 };
 
 /// Reads a file that exists and describes it. Its text is in memory only here.
@@ -66,7 +63,7 @@ Wisdom read_file(WisdomFile& file) {
   return wisdom;
 }
 
-/// "a.json, b.json": the files that exist, or those that do not.
+/// "a.json, b.json": the files that exist, or the files that do not.
 std::string names_of(const std::vector<WisdomFile>& files, bool exist) {
   std::vector<std::string> names;
   for (const WisdomFile& file : files)

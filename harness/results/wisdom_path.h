@@ -16,7 +16,7 @@ struct WisdomFile {
   std::filesystem::path path;
   std::string hash = {};               // SHA-256 of its bytes; empty: there is no such file
   std::size_t winners = 0, steps = 0;  // that it holds
-  std::size_t used = 0;                // of both, that no earlier file overrides
+  std::size_t used = 0;                // winners and steps that no earlier file overrides
 };
 
 struct WisdomInUse {

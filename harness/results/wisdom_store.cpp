@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <random>
 #include <stdexcept>
@@ -55,24 +54,15 @@ fs::path partial_name(const fs::path& folder) {
 
 /// After a crash the object is complete or is not there; a killed writer leaves a file ".partial-...".
 void write_object(const fs::path& object, const std::string& text) {
-  const auto fail = [&](int error) {
-    throw std::runtime_error(
-        fmt::format("'{}' cannot be written: {}", object.string(), std::strerror(error)));
-  };
   const fs::path partial = partial_name(object.parent_path());
-  const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0) fail(errno);
+  OpenFile file(partial, O_WRONLY | O_CREAT | O_EXCL, object);
   std::error_code error;
   try {
-    try {
-      write_and_sync(file, text, object);
-    } catch (...) {
-      ::close(file);
-      throw;
-    }
-    if (::close(file) != 0) fail(errno);  // some network file systems write only now
+    write_and_sync(file.get(), text, object);
+    file.close(object);  // some network file systems write only now
     fs::rename(partial, object, error);
-    if (error) fail(error.value());
+    if (error)
+      throw std::runtime_error(fmt::format("'{}' cannot be written: {}", object.string(), error.message()));
   } catch (...) {
     fs::remove(partial, error);
     throw;
@@ -81,13 +71,10 @@ void write_object(const fs::path& object, const std::string& text) {
 }
 
 /// Whether the wisdom has this very winner, which then needs no judgement: that may have to compile.
-bool has(const Wisdom& wisdom, const Winner& winner) {
-  const Winner* known = wisdom.winner_on(winner.problem, winner.made_on.device);
+template <class AnyWinner>
+bool has(const Wisdom& wisdom, const AnyWinner& winner) {
+  const AnyWinner* known = wisdom.rival(winner);
   return known && record_of(*known) == record_of(winner);
-}
-bool has(const Wisdom& wisdom, const StepWinner& step) {
-  const StepWinner* known = wisdom.step_on(step.step, step.made_on.device);
-  return known && record_of(*known) == record_of(step);
 }
 
 }  // namespace

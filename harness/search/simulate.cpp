@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <memory>
 #include <thread>
@@ -24,17 +23,11 @@ namespace {
 
 constexpr double kPercents[] = {1, 2, 5, 10, 15, 25, 50};
 
-std::optional<double> number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 /// Parses a configuration of the CSV. A label's value is the index of its first appearance.
 Assignment config_of(const std::string& text, std::map<std::string, std::vector<std::string>>& labels) {
   Assignment config;
   for (const auto& [name, value] : parse_pairs(text)) {
-    if (const auto n = number(value)) {
+    if (const auto n = number_of(value)) {
       config.set(name, static_cast<std::int64_t>(*n));
       continue;
     }
@@ -67,7 +60,7 @@ std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesy
   std::vector<std::string> order;
   struct Collected {
     RecordedSpace recorded;
-    std::map<std::string, std::size_t> at;  // of variant and configuration
+    std::map<std::string, std::size_t> at;  // by variant and configuration
     std::map<std::string, std::vector<std::string>> labels;
   };
   std::map<std::string, Collected> problems;
@@ -80,12 +73,12 @@ std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesy
     Collected& c = problems[key];
     c.recorded.problem = key;
     SearchCandidate candidate{.variant = row.at("variant"), .config = config_of(row.at("config"), c.labels)};
-    candidate.registers = number(row.at("registers"));
-    candidate.shared_bytes = number(row.at("shared_bytes"));
-    candidate.spill_bytes = number(row.at("spill_bytes"));
-    candidate.occupancy_pct = number(row.at("occupancy_pct"));
-    const double time = row.at("status") == "ok" ? number(row.at("time_us")).value_or(INFINITY) : INFINITY;
-    if (const auto floor = number(row.at("floor_us"))) c.recorded.space.floor_us = *floor;
+    candidate.registers = number_of(row.at("registers"));
+    candidate.shared_bytes = number_of(row.at("shared_bytes"));
+    candidate.spill_bytes = number_of(row.at("spill_bytes"));
+    candidate.occupancy_pct = number_of(row.at("occupancy_pct"));
+    const double time = row.at("status") == "ok" ? number_of(row.at("time_us")).value_or(INFINITY) : INFINITY;
+    if (const auto floor = number_of(row.at("floor_us"))) c.recorded.space.floor_us = *floor;
     const auto [it, fresh] =
         c.at.emplace(row.at("variant") + " " + row.at("config"), c.recorded.times_us.size());
     if (fresh) {

@@ -1,7 +1,7 @@
 // Strategies `bayesian` and `guided`: Gaussian processes model the logarithm of the time, and the candidate
 // with the largest expected improvement is next. `bayesian` has one model and random starts. `guided` has a
-// model per variant and starts spread over each variant; it drops a variant that is far behind, and every few
-// proposals it tries the least tried variant, because a few bad starts say little about a narrow minimum.
+// model per variant and starts spread over each variant; it drops a variant that is much slower, and every
+// few proposals it tries the least tried variant, because a few bad starts say little about a narrow minimum.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +21,7 @@ constexpr int kTurn = 4;                       // every so many proposals, the l
 /// Candidates that one model describes.
 struct Region {
   std::vector<std::size_t> members;         // candidates
-  std::vector<std::vector<double>> points;  // of the members
+  std::vector<std::vector<double>> points;  // points of the members
   std::vector<std::size_t> starts;          // members to try first
   GaussianProcess model;
   std::size_t fitted = 0;  // observations when the lengths were last set
@@ -68,6 +68,8 @@ class Surrogate final : public Strategy {
         state_(space.candidates.size()),
         log_floor_(std::log(space.floor_us)),
         starts_(space.likely) {
+    for (std::size_t r = 0; r < regions_.size(); ++r)
+      for (const std::size_t candidate : regions_[r].members) state_[candidate].region = r;
     std::size_t longest = 0;
     for (const Region& r : regions_) longest = std::max(longest, r.starts.size());
     for (std::size_t round = 0; round < longest; ++round)
@@ -88,7 +90,7 @@ class Surrogate final : public Strategy {
         if (const auto found = most_promising(region, best_); found && (!best || found->gain > best->gain))
           best = found;
     if (!best) return std::nullopt;
-    regions_[static_cast<std::size_t>(state_[best->candidate].region)].stale = true;
+    regions_[state_[best->candidate].region].stale = true;
     return propose(best->candidate);
   }
 
@@ -100,20 +102,14 @@ class Surrogate final : public Strategy {
       best_ = state.log_time;
       for (Region& region : regions_) region.stale = true;  // slow times are clipped relative to the best
     }
-    regions_[static_cast<std::size_t>(state.region)].stale = true;
-  }
-
-  void number_regions() {
-    for (std::size_t r = 0; r < regions_.size(); ++r)
-      for (const std::size_t candidate : regions_[r].members)
-        state_[candidate].region = static_cast<std::ptrdiff_t>(r);
+    regions_[state.region].stale = true;
   }
 
  private:
   struct State {
     bool proposed = false, told = false;
     double log_time = 0;
-    std::ptrdiff_t region = 0;
+    std::size_t region = 0;
   };
 
   struct Promise {
@@ -219,13 +215,6 @@ class Surrogate final : public Strategy {
   double best_ = INFINITY, pending_ = 0;
 };
 
-std::unique_ptr<Strategy> strategy_of(const SearchSpace& space, std::vector<Region> regions,
-                                      std::uint64_t seed) {
-  auto strategy = std::make_unique<Surrogate>(space, std::move(regions), seed);
-  strategy->number_regions();
-  return strategy;
-}
-
 }  // namespace
 
 std::unique_ptr<Strategy> make_guided(const SearchSpace& space, std::uint64_t seed) {
@@ -238,7 +227,7 @@ std::unique_ptr<Strategy> make_guided(const SearchSpace& space, std::uint64_t se
     region.starts = far_apart(region.points, want, random);
     regions.push_back(std::move(region));
   }
-  return strategy_of(space, std::move(regions), seed);
+  return std::make_unique<Surrogate>(space, std::move(regions), seed);
 }
 
 /// One model of all variants: an axis per variant, then the axes of each variant. Members of other variants
@@ -264,7 +253,7 @@ std::unique_ptr<Strategy> make_bayesian(const SearchSpace& space, std::uint64_t 
   region.starts.resize(std::min<std::size_t>(region.starts.size(), 10));
   std::vector<Region> regions;
   regions.push_back(std::move(region));
-  return strategy_of(space, std::move(regions), seed);
+  return std::make_unique<Surrogate>(space, std::move(regions), seed);
 }
 
 }  // namespace warptune

@@ -11,19 +11,8 @@
 namespace warptune {
 
 std::string_view name_of(PlanSource source) {
-  switch (source) {
-    case PlanSource::overridden:
-      return "override";
-    case PlanSource::step:
-      return "step";
-    case PlanSource::exact:
-      return "exact";
-    case PlanSource::nearest:
-      return "nearest";
-    case PlanSource::fallback:
-      return "default";
-  }
-  return {};
+  static constexpr std::string_view kNames[] = {"override", "step", "exact", "nearest", "default"};
+  return kNames[static_cast<std::size_t>(source)];
 }
 
 std::string quoted(std::string_view variant, const Config& config) {

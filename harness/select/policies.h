@@ -30,7 +30,7 @@ struct PolicyInput {
   const DeviceFacts& facts;
   const PlanOptions& options;
   const TunedPlans& tuned;
-  const StepPlans* step;  // of the step that is being assembled; null outside of one
+  const StepPlans* step;  // the step that is being assembled; null outside of one
 };
 
 /// Offers choices for a problem, best first, until one is taken. Returns whether one was.

@@ -46,7 +46,7 @@ class TunedPlans {
   /// else nullptr, and `why` says why one may not be.
   const StepWinner* step(const Problem& step, std::string& why) const;
   /// The `count` fastest recorded configurations of the problem, or of the nearest one, that may be used
-  /// here: the winner, then those that tied with it and the others of its search, fastest first.
+  /// here: the winner, then the configurations that tied with it and the others of its search, fastest first.
   std::vector<std::pair<const Variant*, Config>> fastest(const Problem& problem, std::size_t count) const;
 
   /// Configurations that are likely to be fast for a problem without times of its own, the likeliest first:
@@ -78,7 +78,7 @@ class TunedPlans {
   WinnerLookup lookup_;
   Compiler compiler_{KernelSources(), default_cache_folder()};
   mutable std::map<const Variant*, std::string> source_hashes_;
-  mutable std::map<const Variant*, bool> same_machine_code_;  // of variants whose sources differ
+  mutable std::map<const Variant*, bool> same_machine_code_;  // by variant whose sources differ
 };
 
 }  // namespace warptune

@@ -5,7 +5,6 @@
 
 #include "harness/core/kernel_reference.h"
 #include "harness/core/space.h"
-#include "harness/device/constant_memory.h"
 #include "harness/device/cubin_file.h"
 #include "harness/device/source_closure.h"
 #include "tests/custom/sample_kernels.h"

@@ -14,7 +14,6 @@
 #include "harness/core/error.h"
 #include "harness/device/caching_pool.h"
 #include "harness/device/device.h"
-#include "harness/device/pass_through_pool.h"
 #if WARPTUNE_HAS_CUDA
 #include <cuda_runtime_api.h>
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "harness/core/error.h"
-#include "harness/llama/decode_report.h"
+#include "harness/llama/decode_file.h"
 #include "harness/llama/golden.h"
 #include "harness/llama/prompts.h"
 #include "harness/results/source_hash.h"
@@ -450,8 +450,8 @@ TEST(DecodeReport, TimesTheStepAndItsOps) {
   Rig rig({.batch = 2, .capacity = 80, .max_steps = 4});
   rig.model.prefill(random_prompts(2, std::vector{5, 9}, tiny().vocab, 7));
   DecodeReport report{.model = "tiny", .dtype = "fp32", .plan_set = rig.book.plan_set(), .batch = 2};
-  report.step = time_step(rig.model, 70);
-  report.ops = time_ops(rig.model, 70);
+  report.step = time_step(rig.model, std::vector{70, 70});
+  report.ops = time_ops(rig.model, std::vector{70, 70});
   EXPECT_EQ(report.step.context, 70);
   EXPECT_GT(report.step.us, 0);
   EXPECT_LE(report.step.us_p10, report.step.us_p90);
@@ -474,7 +474,7 @@ TEST(DecodeReport, AnUnevenStepHasTheFloorOfItsMeanLength) {
   EXPECT_TRUE(report.step.uneven());
   EXPECT_EQ(report.step.context, 70);
   EXPECT_EQ(report.step.mean_context, 38);
-  EXPECT_FALSE(time_step(rig.model, 70).uneven());
+  EXPECT_FALSE(time_step(rig.model, std::vector{70, 70}).uneven());
   EXPECT_EQ(step_bytes(tiny(), DType::fp32, contexts), step_bytes(tiny(), DType::fp32, 2, 38));
   EXPECT_EQ(step_bytes(tiny(), DType::fp32, contexts, {.window = 10}), step_bytes(tiny(), DType::fp32, 2, 8))
       << "6 keys and the last 10";

@@ -7,7 +7,7 @@
 #include <regex>
 
 #include "harness/core/error.h"
-#include "harness/device/machine_code.h"
+#include "harness/device/cubin_file.h"
 #include "harness/results/source_hash.h"
 #include "tests/files.h"
 #include "variants/table.h"

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "harness/device/device.h"
+
 namespace warptune {
 
 class NvmlLibrary {
@@ -26,6 +28,19 @@ class NvmlLibrary {
  private:
   void* library_ = nullptr;
   bool ready_ = false;
+};
+
+/// Clocks, temperature, power and throttle reasons of a GPU; NaN and empty without NVML.
+class Nvml {
+ public:
+  explicit Nvml(int cuda_ordinal);
+  Clocks read() const;
+  Clocks read_quick() const;  // clocks and reasons only
+  std::string driver_version() const;
+
+ private:
+  NvmlLibrary library_;
+  void* device_ = nullptr;
 };
 
 }  // namespace warptune

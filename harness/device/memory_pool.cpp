@@ -1,4 +1,4 @@
-#include "harness/device/pass_through_pool.h"
+#include "harness/device/memory_pool.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

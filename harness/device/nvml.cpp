@@ -1,4 +1,6 @@
-#include "harness/device/clocks.h"
+#include "harness/device/nvml.h"
+
+#include <fmt/format.h>
 
 #if WARPTUNE_HAS_CUDA
 #include <cuda_runtime_api.h>
@@ -18,26 +20,38 @@ using DriverVersion = int(char*, unsigned);
 constexpr int kSm = 1, kMemory = 2;  // nvmlClockType_t
 
 std::string reason_names(unsigned long long bits) {
-  struct Reason {
-    unsigned long long bit;
-    const char* name;
-  };
   // Idle (1) and application clock settings (2) do not count as throttling.
-  constexpr Reason kReasons[] = {{0x4, "sw_power_cap"},
-                                 {0x8, "hw_slowdown"},
-                                 {0x20, "sw_thermal_slowdown"},
-                                 {0x40, "hw_thermal_slowdown"},
-                                 {0x80, "hw_power_brake_slowdown"}};
+  constexpr std::pair<unsigned long long, const char*> kReasons[] = {{0x4, "sw_power_cap"},
+                                                                     {0x8, "hw_slowdown"},
+                                                                     {0x20, "sw_thermal_slowdown"},
+                                                                     {0x40, "hw_thermal_slowdown"},
+                                                                     {0x80, "hw_power_brake_slowdown"}};
   std::string text;
-  for (const Reason& r : kReasons) {
-    if (!(bits & r.bit)) continue;
+  for (const auto& [bit, name] : kReasons) {
+    if (!(bits & bit)) continue;
     if (!text.empty()) text += '+';
-    text += r.name;
+    text += name;
   }
   return text.empty() ? "none" : text;
 }
 
 }  // namespace
+
+NvmlLibrary::NvmlLibrary() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW)) {
+  if (!library_) return;
+  const auto init = reinterpret_cast<int (*)()>(dlsym(library_, "nvmlInit_v2"));
+  ready_ = init && init() == 0;
+}
+
+NvmlLibrary::~NvmlLibrary() {
+  if (const auto shutdown = symbol<int()>("nvmlShutdown")) shutdown();
+  if (library_) dlclose(library_);
+}
+
+std::string NvmlLibrary::text_of(int code) const {
+  if (const auto text = symbol<const char*(int)>("nvmlErrorString")) return text(code);
+  return fmt::format("NVML error {}", code);
+}
 
 Nvml::Nvml([[maybe_unused]] int cuda_ordinal) {
 #if WARPTUNE_HAS_CUDA
