@@ -8,6 +8,7 @@
 #include "harness/measure/tuning_ranges.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_file.h"
+#include "harness/select/tuned_plans.h"
 #include "harness/tune/finalists.h"
 
 namespace warptune {
@@ -37,6 +38,14 @@ Speed speed_of(const SweepItem& item, const Trials& trials, const Measurement& m
     if (calls_library(*trials.candidates[i].variant)) keep_best(speed.vendor_us, us);
   }
   return speed;
+}
+
+/// The trials that are timed beside the others and cannot win.
+std::vector<std::size_t> peers_among(const Trials& trials, const DeviceFacts& facts) {
+  std::vector<std::size_t> peers;
+  for (std::size_t i = 0; i < trials.candidates.size(); ++i)
+    if (!may_win(*trials.candidates[i].variant, facts)) peers.push_back(i);
+  return peers;
 }
 
 }  // namespace
@@ -86,10 +95,12 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
       rows_.write(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
   Trials trials = screening_.run(problem, progress, summary_);
   for (const Measurement& m : trials.measurements) trials.first_us.push_back(m.time_us);
+  const auto peers = peers_among(trials, worker_.facts());
   // A single configuration needs no comparison.
   const auto finalists =
-      choose_finalists(trials.measurements, problem.candidates.size() > 1 ? item.finalists : 0);
+      choose_finalists(trials.measurements, problem.candidates.size() > 1 ? item.finalists : 0, peers);
   time_finalists(item, finalists, trials, worker_, rows_, options_.log);
+  for (const std::size_t i : peers) trials.measurements[i].sampling = SamplingClass::abandoned;
   const auto choice = choose_winner(trials.measurements);
   if (!choice) {
     summary_.unsolved.push_back(item.problem);
@@ -127,7 +138,8 @@ std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEn
   constexpr std::size_t kMaxTimes = 8;  // as good as 32 (docs/choosing.md)
   std::vector<std::size_t> by_time;
   for (std::size_t i = 0; i < trials.candidates.size(); ++i)
-    if (trials.measurements[i].status == Status::ok && trials.first_us[i] <= kSlowest * best_us)
+    if (trials.measurements[i].status == Status::ok && trials.first_us[i] <= kSlowest * best_us &&
+        may_win(*trials.candidates[i].variant, worker_.facts()))
       by_time.push_back(i);
   std::ranges::stable_sort(by_time, {}, [&](std::size_t i) { return trials.first_us[i]; });
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "harness/search/shuffled.h"
+#include "harness/select/tuned_plans.h"
 #include "harness/tune/search_order.h"
 
 namespace warptune {
@@ -80,8 +81,8 @@ class Screening::Attempts {
     summary_.known += row != nullptr;
     summary_.pruned += pruned;
     ++summary_.configurations;
-    if (m.status == Status::ok) {
-      ++summary_.ok;
+    summary_.ok += m.status == Status::ok;
+    if (m.status == Status::ok && may_win(*c.variant, screening_.worker_.facts())) {
       best_ = std::fmin(best_, m.time_us);
       best_high_ = std::fmin(best_high_, m.ci_high_us);
     }
@@ -162,7 +163,10 @@ class Screening::Search {
   void run(Attempts& attempts) {
     while (const auto i = order_.next()) {
       const Measurement& m = attempts.attempt(candidates_[*i]);
-      order_.tell(*i, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
+      // The search does not follow what cannot win.
+      const bool counts = m.status == Status::ok &&
+                          may_win(*problem_.candidates[candidates_[*i]].variant, screening_.worker_.facts());
+      order_.tell(*i, counts ? std::optional(m.time_us) : std::nullopt);
     }
   }
 
