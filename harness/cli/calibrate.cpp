@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 
+#include "harness/cli/as_option.h"
 #include "harness/cli/commands.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
@@ -53,6 +54,7 @@ void add_calibrate(CLI::App& app, int&) {
   const auto given = std::make_shared<Given>();
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
+  add_as_option(*command, given->device);
   command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
   command->callback([given] {
     const auto device = open_device(given->device);

@@ -1,5 +1,6 @@
 #include "harness/cli/decode_options.h"
 
+#include "harness/cli/as_option.h"
 #include "harness/cli/validators.h"
 
 namespace warptune {
@@ -14,6 +15,7 @@ void add_model(CLI::App& c, DecodeOptions& o) {
   c.add_option("--random-weights", o.seed, "seed of the preset's weights and of random prompts (default 1)")
       ->excludes(folder);
   c.add_option("--device", o.device, "auto, host or cuda:N (default auto)");
+  add_as_option(c, o.device);
   c.add_option("--dtype", o.dtype, "fp32, fp16 or bf16 (default bf16, on the host fp32)");
 }
 

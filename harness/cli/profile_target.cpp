@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/cli/as_option.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
@@ -59,6 +60,7 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
       ->excludes(config);
   command.add_option("--device", options.device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
+  add_as_option(command, options.device);
   options.kernels.add_to(command);
 }
 

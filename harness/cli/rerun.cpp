@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "harness/cli/as_option.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/kernel_option.h"
 #include "harness/cli/lock_clocks.h"
@@ -56,6 +57,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
   command->add_option("--name", given->name, "Name of the CSV")->check(names_a_file)->capture_default_str();
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
+  add_as_option(*command, given->device);
   command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
   command
       ->add_option("--min-samples", given->bench.min_samples,

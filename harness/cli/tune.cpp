@@ -7,6 +7,7 @@
 #include <charconv>
 #include <memory>
 
+#include "harness/cli/as_option.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/lock_clocks.h"
 #include "harness/cli/validators.h"
@@ -68,6 +69,7 @@ void add_tune(CLI::App& app, int& exit_code) {
   command->add_option("--device", given->device,
                       "auto (first GPU, else host), cuda:N, host, all (every GPU), or a list with commas; "
                       "instead of the sweep's");
+  auto* as = command->add_option("--as", given->options.as, kAsHelp);
   command->add_option("--out", given->output, "Folder of the results, instead of the sweep's");
   command->add_option(
       "--filter", given->options.filter,
@@ -78,7 +80,8 @@ void add_tune(CLI::App& app, int& exit_code) {
   command
       ->add_option("--arch", given->options.arch,
                    "With --dry-run: a GPU that need not be present: sm_80, sm_90 or sm_90a")
-      ->needs(dry);
+      ->needs(dry)
+      ->excludes(as);
   command
       ->add_option("--jobs", given->options.compile_jobs,
                    "Compile jobs (threads); by default all hardware threads but one")
