@@ -53,6 +53,7 @@ void add_calibrate(CLI::App& app, int&) {
   };
   const auto given = std::make_shared<Given>();
   add_device(*command, given->device);
+  add_as(*command, given->device);
   command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
   command->callback([given] {
     const auto device = open_device(given->device);

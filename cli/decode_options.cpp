@@ -16,6 +16,7 @@ void add_model(CLI::App& c, DecodeOptions& o) {
   c.add_option("--random-weights", o.seed, "seed of the preset's weights and of random prompts (default 1)")
       ->excludes(folder);
   c.add_option("--device", o.device, "auto, host or cuda:N (default auto)");
+  add_as(c, o.device);
   c.add_option("--dtype", o.dtype, "fp32, fp16 or bf16 (default bf16, on the host fp32)");
 }
 

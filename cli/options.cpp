@@ -2,11 +2,18 @@
 
 #include <fmt/format.h>
 
+#include "harness/device/device.h"
+
 namespace warptune {
 
 void add_device(CLI::App& command, std::string& device) {
   command.add_option("--device", device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
+}
+
+void add_as(CLI::App& command, std::string& device) {
+  command.add_option_function<std::string>(
+      "--as", [&device](const std::string& arch) { device = device_as(device, arch); }, kAsHelp);
 }
 
 void add_problem_filter(CLI::App& command, std::string& pattern) {

@@ -10,6 +10,11 @@ namespace warptune {
 
 /// --device: "auto", "cuda:N" or "host".
 void add_device(CLI::App& command, std::string& device);
+inline constexpr const char* kAsHelp =
+    "An older architecture that the GPU rehearses: sm_80 has its features and limits, and a folder of its "
+    "own";
+/// --as (docs/a100.md), after add_device(): `device` gets a name for open_device() that has both.
+void add_as(CLI::App& command, std::string& device);
 /// --problem: a regular expression over keys.
 void add_problem_filter(CLI::App& command, std::string& pattern);
 /// --filter of a sweep.

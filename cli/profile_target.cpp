@@ -58,6 +58,7 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
                   "The file with the winner; for a problem default: the files of WARPTUNE_WISDOM")
       ->excludes(config);
   add_device(command, options.device);
+  add_as(command, options.device);
   options.kernels.add_to(command);
 }
 

@@ -14,8 +14,8 @@ struct TargetOptions {
   KernelOption kernels;
 };
 
-/// TARGET, --problem, --dtype, --config, --wisdom, --device and --kernels. `options` must live as long as
-/// `command`.
+/// TARGET, --problem, --dtype, --config, --wisdom, --device, --as and --kernels. `options` must live as long
+/// as `command`.
 void add_target_options(CLI::App& command, TargetOptions& options);
 
 /// The wisdom of --wisdom, else of WARPTUNE_WISDOM for the device, which it opens. Throws InputError.

@@ -55,6 +55,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   command->add_option("--name", given->name, "Name of the CSV")->check(names_a_file)->capture_default_str();
   add_device(*command, given->device);
+  add_as(*command, given->device);
   command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
   command
       ->add_option("--min-samples", given->bench.min_samples,

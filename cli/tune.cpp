@@ -68,6 +68,7 @@ void add_tune(CLI::App& app, int& exit_code) {
   command->add_option("--device", given->device,
                       "auto (first GPU, else host), cuda:N, host, all (every GPU), or a list with commas; "
                       "instead of the sweep's");
+  auto* as = command->add_option("--as", given->options.as, kAsHelp);
   command->add_option("--out", given->output, "Folder of the results, instead of the sweep's");
   add_sweep_filter(*command, given->options.filter);
   auto* dry = command->add_flag("--dry-run", given->dry_run,
@@ -75,7 +76,8 @@ void add_tune(CLI::App& app, int& exit_code) {
   command
       ->add_option("--arch", given->options.arch,
                    "With --dry-run: a GPU that need not be present: sm_80, sm_90 or sm_90a")
-      ->needs(dry);
+      ->needs(dry)
+      ->excludes(as);
   add_jobs(*command, given->options.compile_jobs);
   command
       ->add_option("--budget", given->budget,

@@ -3,19 +3,24 @@
 # within a time budget, decodes two models at three batch sizes with checks, compares the winners with the prediction,
 # writes the report. What the memory of the device does not hold is left out, with a line.
 # Run it again to go on: what has a row is not measured again.
-# usage: scripts/a100.sh [--budget 4h] [--out DIR] [--lock-clocks SM[,MEMORY]] [--check-only]
+# usage: scripts/a100.sh [--budget 4h] [--out DIR] [--lock-clocks SM[,MEMORY]] [--as sm_80] [--record DIR]
+#   [--check-only]
+# --as sm_80 rehearses all of it on a newer GPU, whose rows are of a device of their own, such as h100-as-sm_80.
+# --record DIR also copies winners, steps, decode rows and device facts to DIR/<device>.
 # Environment: DEVICE (cuda:0), CONFIG (configs/a100.yaml), MODELS (llama2-7b llama3-8b: presets or folders of
 # checkpoints), BATCHES (1 8 64), PROMPT_LEN (480), STEPS (32), CHECK_STEPS (32), BUDGET (4h), OUT (out/a100),
 # WARPTUNE (build/warptune). The sweep tunes the steps of these models, batches and lengths.
 set -euo pipefail
 fail() { echo "a100: $1" >&2; exit 2; }
-usage() { sed -n '2,9s/^# //p' "${BASH_SOURCE[0]}"; }
-budget=${BUDGET:-4h} out=${OUT:-out/a100} lock=() check_only=
+usage() { sed -n '2,12s/^# //p' "${BASH_SOURCE[0]}"; }
+budget=${BUDGET:-4h} out=${OUT:-out/a100} lock=() as=() record= check_only=
 while (($#)); do
   case $1 in
     --budget) [ $# -gt 1 ] || fail "--budget needs a time"; budget=$2 && shift 2 ;;
     --out) [ $# -gt 1 ] || fail "--out needs a folder"; out=$2 && shift 2 ;;
     --lock-clocks) [ $# -gt 1 ] || fail "--lock-clocks needs MHz, or base"; lock=(--lock-clocks "$2") && shift 2 ;;
+    --as) [ $# -gt 1 ] || fail "--as needs an architecture"; as=(--as "$2") && shift 2 ;;
+    --record) [ $# -gt 1 ] || fail "--record needs a folder"; record=$(realpath -m "$2") && shift 2 ;;
     --check-only) check_only=yes && shift ;;
     --help | -h) usage && exit 0 ;;
     *) echo "a100: there is no option '$1'" >&2 && usage >&2 && exit 2 ;;
@@ -52,7 +57,8 @@ check_device() {
   IFS=, read -r sm sm_max mem mem_max < <(query clocks.sm,clocks.max.sm,clocks.mem,clocks.max.mem) || true
   IFS=, read -r power power_default < <(query power.limit,power.default_limit) || true
   IFS=, read -r mig ecc persistence < <(query mig.mode.current,ecc.mode.current,persistence_mode) || true
-  case $name in
+  case $name${as[*]} in
+    *--as*) ok "name: $name, driver $driver; it rehearses ${as[1]}" ;;
     *A100*) ok "name: $name, driver $driver" ;;
     *) todo "name: ${name:-unknown}; this kit is for an A100, set DEVICE to one (nvidia-smi -L lists them)" ;;
   esac
@@ -115,16 +121,18 @@ failed() {
   nvidia-smi -q 2>/dev/null || echo "no nvidia-smi"
 } >"$out/facts.txt" 2>&1
 check_device | tee "$logs/device.log"
-step calibrate "$warptune" calibrate --device "$device" --out "$out" || fail "the device cannot be calibrated (above)"
+on=(--device "$device" "${as[@]}")
+step calibrate "$warptune" calibrate "${on[@]}" --out "$out" || fail "the device cannot be calibrated (above)"
 
 code=0
-step tune "$warptune" tune "$config" --device "$device" --out "$out" --budget "$budget" "${lock[@]}" || code=$?
+step tune "$warptune" tune "$config" "${on[@]}" --out "$out" --budget "$budget" "${lock[@]}" || code=$?
 case $code in
   0) ;;
   1) failed "a problem has no correct configuration ($logs/tune.log)" ;;
   *) fail "tuning ended with $code (above); what was measured is kept" ;;
 esac
-wisdom=$(find "$out" -mindepth 2 -maxdepth 2 -name wisdom.json -printf '%T@ %p\n' | sort -n | tail -n 1)
+wisdom=$(find "$out" -mindepth 2 -maxdepth 2 -path "*${as[1]:+-as-${as[1]}}/wisdom.json" -printf '%T@ %p\n' |
+  sort -n | tail -n 1)
 wisdom=${wisdom#* }
 [ -n "$wisdom" ] || fail "no problem was finished within $budget; give it more with --budget"
 folder=$(dirname "$wisdom")
@@ -136,13 +144,19 @@ for model in $models; do
     name=decode-$(basename "$model")-$batch
     check=(--check-baseline "${CHECK_STEPS:-32}")
     ((batch == 1)) || check+=(--check-steps-only)  # naive kernels take minutes for many prompts
-    step "$name" "$warptune" decode "${source[@]}" --device "$device" --out "$out" --wisdom "$wisdom" -v --if-fits \
+    step "$name" "$warptune" decode "${source[@]}" "${on[@]}" --out "$out" --wisdom "$wisdom" -v --if-fits \
       --batch "$batch" --prompt-len "${PROMPT_LEN:-480}" --steps "${STEPS:-32}" "${check[@]}" ||
       failed "decoding $model at batch $batch failed ($logs/$name.log)"
   done
 done
-step compare python3 scripts/predict_a100.py --compare "$wisdom" || failed "the comparison with the prediction failed"
+[ ${#as[@]} -gt 0 ] || step compare python3 scripts/predict_a100.py --compare "$wisdom" ||
+  failed "the comparison with the prediction failed"
 step report "$warptune" report "$out" -o "$out/report.html" || failed "the report failed"
+if [ -n "$record" ]; then
+  mkdir -p "$record/$(basename "$folder")"
+  cp "$folder"/{wisdom,device}.json "$folder/decode.csv" "$record/$(basename "$folder")" ||
+    failed "not all is recorded (above)"
+fi
 
 archive=$out/warptune-$(basename "$folder")-$(date -u +%Y%m%dT%H%M%SZ).tar.gz
 packed=$(mktemp)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -12,12 +13,17 @@
 #include "harness/core/error.h"
 
 namespace warptune {
+namespace {
+
+constexpr std::string_view kAs = "-as-";
+
+}  // namespace
 
 int DeviceFacts::arch_number() const {
   constexpr std::string_view kPrefix = "sm_";
   int number = 0;  // stays 0 without digits
-  if (arch.starts_with(kPrefix))
-    std::from_chars(arch.data() + kPrefix.size(), arch.data() + arch.size(), number);
+  if (const auto last = arch.rfind(kPrefix); last != std::string::npos)
+    std::from_chars(arch.data() + last + kPrefix.size(), arch.data() + arch.size(), number);
   return number;
 }
 
@@ -50,9 +56,11 @@ void DeviceFacts::set_peaks(const DeviceFacts& m) {
 std::string DeviceFacts::slug() const {
   std::string text = name.starts_with("NVIDIA ") ? name.substr(7) : name;
   for (char& c : text)
-    c = std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(c)) : '-';
+    if (c != '_') c = std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(c)) : '-';
   return text;
 }
+
+bool DeviceFacts::is_rehearsal() const { return arch.find(kAs) != std::string::npos; }
 
 namespace {
 
@@ -72,6 +80,8 @@ constexpr KnownDevice kKnownDevices[] = {
 }  // namespace
 
 DeviceFacts known_device(std::string_view arch) {
+  if (const auto as = arch.find(kAs); as != arch.npos)
+    return facts_as(known_device(arch.substr(0, as)), arch.substr(as + kAs.size()));
   for (const KnownDevice& device : kKnownDevices) {
     std::istringstream archs(device.archs);
     for (std::string name; archs >> name;)
@@ -89,6 +99,21 @@ DeviceFacts known_device(std::string_view arch) {
   }
   throw InputError(fmt::format("unknown architecture '{}'; known are sm_80, sm_90, sm_90a, sm_100 and sm_120",
                                brief(arch)));
+}
+
+DeviceFacts facts_as(DeviceFacts device, std::string_view arch) {
+  const DeviceFacts older = known_device(arch);
+  if (device.backend != Backend::cuda || older.arch_number() >= device.arch_number())
+    throw InputError(fmt::format("'{}' ({}) cannot run as {}: it takes a GPU of a newer architecture",
+                                 brief(device.name), brief(device.arch), arch));
+  // The model is the first word with a digit: h100 of "NVIDIA H100 80GB HBM3".
+  const std::string slug = device.slug();
+  const auto digit = slug.find_first_of("0123456789"), begin = slug.rfind('-', digit) + 1;  // npos + 1 is 0
+  device.name = fmt::format("{}-as-{}", slug.substr(begin, slug.find('-', digit) - begin), arch);
+  device.arch = fmt::format("{}-as-sm_{}", device.arch, older.arch_number());
+  device.shared_per_block = std::min(device.shared_per_block, older.shared_per_block);
+  device.shared_per_sm = std::min(device.shared_per_sm, older.shared_per_sm);
+  return device;
 }
 
 }  // namespace warptune

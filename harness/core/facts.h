@@ -12,7 +12,7 @@ struct DeviceFacts {
   Backend backend = Backend::host;
   std::string name;     // "NVIDIA H200", "host"
   std::string id;       // unique: "GPU-1f2e..."; "host"
-  std::string arch;     // "sm_90a", "x86_64"
+  std::string arch;     // "sm_90a", "x86_64"; "sm_90a-as-sm_80": facts_as()
   std::string driver;   // "580.159.04", empty on the host
   std::string toolkit;  // "13.0"
   int sms = 1;          // multiprocessors, or hardware threads of the host
@@ -31,7 +31,7 @@ struct DeviceFacts {
 
   /// Copies the measured rates only.
   void set_peaks(const DeviceFacts& measured);
-  /// 80 of sm_80, 90 of sm_90a, 0 on the host.
+  /// 80 of sm_80 and of sm_90a-as-sm_80, 90 of sm_90a, 0 on the host.
   int arch_number() const;
   // Features that kernel families require; constraints read the same names as 0 or 1. Three of them are true
   // for compute capability 9.0 only: newer devices have similar instructions, but no family here is written
@@ -48,10 +48,18 @@ struct DeviceFacts {
   std::string family_note() const;
   /// The folder name of this device under results/: lower case, dashes.
   std::string slug() const;
+  /// Whether facts_as() made them.
+  bool is_rehearsal() const;
 };
 
 /// Facts of an architecture without a device: sm_80 (A100 40 GB), sm_90 and sm_90a (H200), sm_100 (B200),
-/// sm_120 (RTX 5090). Throws InputError.
+/// sm_120 (RTX 5090), and of one as an older one (sm_90a-as-sm_80). Throws InputError.
 DeviceFacts known_device(std::string_view arch);
+
+/// The facts of a GPU that rehearses an older architecture: features and limits of shared memory are those of
+/// `arch`; SMs, memory and peaks stay. Name ("h100-as-sm_80") and arch ("sm_90a-as-sm_80") are its own, so
+/// that rows and winners of one are never used for the other. Throws InputError where the device is no GPU or
+/// `arch` is unknown or not older.
+DeviceFacts facts_as(DeviceFacts device, std::string_view arch);
 
 }  // namespace warptune

@@ -49,7 +49,8 @@ class Compiler {
   Compiler(KernelSources sources, std::filesystem::path cache);
   /// Makes the folder of the cache. Throws InputError.
   void make_cache() const;
-  /// Compiles the name expression for an architecture ("sm_80", "sm_90a"). Thread-safe. Throws CompileError.
+  /// Compiles the name expression for an architecture: "sm_80", "sm_90a", "sm_90a-as-sm_80" (facts_as()).
+  /// Thread-safe. Throws CompileError.
   Cubin compile(const std::string& file, const std::string& expression, const std::string& arch) const;
   /// The same for the kernel of a stage, of kernels/ or from a file.
   Cubin compile(const Variant& variant, const Stage& stage, const Problem& problem, const Config& config,

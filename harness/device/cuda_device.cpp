@@ -31,7 +31,8 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(int ordinal) : compiler_(KernelSources(), default_cache_folder()), clocks_(ordinal) {
+  CudaDevice(int ordinal, std::string_view rehearsed)
+      : compiler_(KernelSources(), default_cache_folder()), clocks_(ordinal) {
     compiler_.make_cache();
     WARPTUNE_CUDA_CHECK(cudaSetDevice(ordinal));
     cudaDeviceProp p{};
@@ -54,6 +55,10 @@ class CudaDevice : public Device {
     facts_.shared_per_sm = static_cast<std::int64_t>(p.sharedMemPerMultiprocessor);
     facts_.registers_per_sm = p.regsPerMultiprocessor;
     facts_.threads_per_sm = p.maxThreadsPerMultiProcessor;
+    if (!rehearsed.empty()) {
+      facts_ = facts_as(facts_, rehearsed);
+      shared_carveout_pct_ = static_cast<int>(100 * facts_.shared_per_sm / p.sharedMemPerMultiprocessor);
+    }
     persisting_l2_ = p.persistingL2CacheMaxSize > 0;
     WARPTUNE_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     WARPTUNE_CUDA_CHECK(cudaEventCreate(&start_));
@@ -180,6 +185,8 @@ class CudaDevice : public Device {
                             : blocks;
       }
       Kernel kernel(compiler_.compile(variant, *stage, problem, config, facts_.arch), launch);
+      if (launch.shared_bytes > 0 && shared_carveout_pct_ > 0)
+        kernel.prefer_shared_carveout(shared_carveout_pct_);
       if (launch.per_sm && launch.cluster > 1) kernel.limit_to_one_wave();
       PlannedKernel planned{std::move(kernel), TensorMaps(variant, *stage, problem, config)};
       if (stage->custom) {
@@ -255,7 +262,8 @@ class CudaDevice : public Device {
   std::optional<Kernel> spin_, read_;
   std::array<std::optional<Kernel>, kDTypes> fill_, count_;
   std::optional<Kernel> checksum_;
-  bool persisting_l2_ = false;  // the device supports persisting L2 lines
+  int shared_carveout_pct_ = 0;  // of the shared memory of an SM: what kernels may use; 0: all
+  bool persisting_l2_ = false;   // the device supports persisting L2 lines
   Buffer counter_, flush_;
 };
 
@@ -270,7 +278,9 @@ int cuda_device_count() {
   return count;
 }
 
-OwnedDevice make_cuda_device(int ordinal) { return OwnedDevice(std::make_unique<CudaDevice>(ordinal)); }
+OwnedDevice make_cuda_device(int ordinal, std::string_view arch) {
+  return OwnedDevice(std::make_unique<CudaDevice>(ordinal, arch));
+}
 
 }  // namespace warptune
 #endif

@@ -48,6 +48,9 @@ class Kernel {
     kernel_.launch(config, arguments.data());
   }
 
+  /// As LoadedKernel does.
+  void prefer_shared_carveout(int percent) const { kernel_.prefer_shared_carveout(percent); }
+
   /// The address of constant memory of its code.
   void* constant(const std::string& symbol) const { return kernel_.constant(symbol); }
 

@@ -121,6 +121,8 @@ Cubin build_kernel(const CustomKernel& kernel, const std::string& name,
 }
 
 Cubin pick_kernel(const CustomKernel& kernel, const std::string& name, const std::string& arch) try {
+  if (DeviceFacts{.arch = arch}.is_rehearsal())
+    throw CompileError(fmt::format("it is machine code, and {} takes sources only", arch));
   const auto file = std::ranges::find_if(
       kernel.files, [&](const auto& binary) { return binary.first.empty() || binary.first == arch; });
   if (file == kernel.files.end()) {

@@ -151,9 +151,11 @@ class OwnedDevice : public std::unique_ptr<Device> {
   Device* operator->() const&& = delete;
 };
 
-/// "host", "cuda:N", or "auto" (the first GPU, else the host). Throws InputError where there is no such
-/// device.
+/// "host", "cuda:N", or "auto" (the first GPU, else the host); "cuda:N as sm_80" is the GPU as facts_as()
+/// says. Throws InputError where there is no such device, and as facts_as().
 OwnedDevice open_device(std::string_view which);
+/// The name of a device for open_device(), as `arch` unless that is empty.
+std::string device_as(std::string device, std::string_view arch);
 /// How many CUDA devices there are; 0 where there is no driver or the build has no CUDA.
 int cuda_device_count();
 

@@ -31,6 +31,10 @@ void LoadedKernel::allow_large_clusters() const {
   WARPTUNE_CUDA_CHECK(cudaFuncSetAttribute(kernel_, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
 }
 
+void LoadedKernel::prefer_shared_carveout(int percent) const {
+  WARPTUNE_CUDA_CHECK(cudaFuncSetAttribute(kernel_, cudaFuncAttributePreferredSharedMemoryCarveout, percent));
+}
+
 int LoadedKernel::max_active_clusters(const cudaLaunchConfig_t& config) const {
   int clusters = 0;
   WARPTUNE_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, kernel_, &config));
@@ -112,6 +116,10 @@ void LoadedKernel::allow_shared_bytes(int bytes) const {
 
 void LoadedKernel::allow_large_clusters() const {
   set_attribute(kernel_, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+}
+
+void LoadedKernel::prefer_shared_carveout(int percent) const {
+  set_attribute(kernel_, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, percent);
 }
 
 int LoadedKernel::max_active_clusters(const cudaLaunchConfig_t& config) const {

@@ -19,6 +19,9 @@ class LoadedKernel {
 
   void allow_shared_bytes(int bytes) const;  // dynamic, per block
   void allow_large_clusters() const;         // clusters of more than 8 blocks
+  /// The shared memory of an SM that blocks of the kernel use together, in percent; the rest is L1. The
+  /// driver rounds up to a size that the SM has, and takes more where a block needs it.
+  void prefer_shared_carveout(int percent) const;
   /// Clusters of this launch that the device runs at the same time; the grid does not matter.
   int max_active_clusters(const cudaLaunchConfig_t& config) const;
   /// The address of constant memory. Throws std::runtime_error where the cubin has none of this name.

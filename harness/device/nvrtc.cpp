@@ -23,17 +23,27 @@ void check(nvrtcResult result, const char* what) {
   if (result != NVRTC_SUCCESS) throw CompileError(fmt::format("{}: {}", what, nvrtcGetErrorString(result)));
 }
 
-/// A program with its headers, not compiled yet.
+/// A program with its headers, not compiled yet. With "-arch=sm_90a-as-sm_80" sources see the __CUDA_ARCH__
+/// of sm_80, so that their PTX is that of sm_80, and the machine code is sm_90a's. No option of NVRTC changes
+/// the macro.
 class Program {
  public:
-  explicit Program(const CustomKernel::Files& files) : path_(files[0].first) {
+  Program(const CustomKernel::Files& files, std::vector<std::string> options)
+      : path_(files[0].first), options_(std::move(options)) {
+    std::string source = files[0].second;
+    for (std::string& option : options_)
+      if (const auto as = option.find(kAs); option.starts_with("-arch=") && as != std::string::npos) {
+        source = fmt::format("#undef __CUDA_ARCH__\n#define __CUDA_ARCH__ {}0\n#line 1\n{}",
+                             option.substr(as + kAs.size()), source);
+        option.resize(as);
+      }
     std::vector<const char*> names, texts;
     for (std::size_t i = 1; i < files.size(); ++i) {
       names.push_back(files[i].first.c_str());
       texts.push_back(files[i].second.c_str());
     }
     nvrtcProgram raw = nullptr;
-    check(nvrtcCreateProgram(&raw, files[0].second.c_str(), path_.c_str(), static_cast<int>(names.size()),
+    check(nvrtcCreateProgram(&raw, source.c_str(), path_.c_str(), static_cast<int>(names.size()),
                              texts.data(), names.data()),
           "nvrtcCreateProgram");
     program_.reset(raw);
@@ -41,9 +51,9 @@ class Program {
 
   nvrtcProgram get() const { return program_.get(); }
   /// Throws CompileError where an include is a pipe or a device.
-  nvrtcResult compile(const std::vector<std::string>& options) const {
+  nvrtcResult compile() const {
     std::vector<const char*> flags;
-    for (const std::string& option : options) flags.push_back(option.c_str());
+    for (const std::string& option : options_) flags.push_back(option.c_str());
     const OnlyRegularFiles guard;
     const nvrtcResult result = nvrtcCompileProgram(get(), static_cast<int>(flags.size()), flags.data());
     if (!guard.refused().empty())
@@ -66,7 +76,9 @@ class Program {
   struct Deleter {
     void operator()(nvrtcProgram program) const { nvrtcDestroyProgram(&program); }
   };
+  static constexpr std::string_view kAs = "-as-sm_";
   std::string path_;
+  std::vector<std::string> options_;
   std::unique_ptr<std::remove_pointer_t<nvrtcProgram>, Deleter> program_;
 };
 
@@ -101,7 +113,7 @@ std::string front_end_output(const CustomKernel::Files& files, std::vector<std::
     options.emplace_back("-Xcudafe");
     options.push_back(option);
   }
-  Program(files).compile(options);
+  Program(files, std::move(options)).compile();
   return output.text();
 }
 
@@ -137,9 +149,9 @@ std::string nvrtc_version() {
 Cubin run_nvrtc(const CustomKernel::Files& files, const std::string& expression,
                 const std::vector<std::string>& options) {
   const auto start = std::chrono::steady_clock::now();
-  const Program program(files);
+  const Program program(files, options);
   check(nvrtcAddNameExpression(program.get(), expression.c_str()), "nvrtcAddNameExpression");
-  const nvrtcResult result = program.compile(options);
+  const nvrtcResult result = program.compile();
   const std::string log = program.log();
   if (result != NVRTC_SUCCESS)
     throw CompileError(fmt::format("{} in {}: {}", expression, files[0].first, without_infos(log)));

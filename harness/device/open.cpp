@@ -16,10 +16,30 @@ namespace warptune {
 int cuda_device_count() { return 0; }
 #endif
 
+namespace {
+
+constexpr std::string_view kAs = " as ";
+
+OwnedDevice open_host(std::string_view arch) {
+  OwnedDevice host = make_host_device();
+  if (!arch.empty()) facts_as(host->facts(), arch);  // throws
+  return host;
+}
+
+}  // namespace
+
+std::string device_as(std::string device, std::string_view arch) {
+  if (!arch.empty()) device.append(kAs).append(arch);
+  return device;
+}
+
 OwnedDevice open_device(std::string_view which) {
-  if (which == "host") return make_host_device();
+  const auto as = which.find(kAs);
+  const std::string_view arch = as == which.npos ? "" : which.substr(as + kAs.size());
+  which = which.substr(0, as);
+  if (which == "host") return open_host(arch);
   const int count = cuda_device_count();
-  if (which == "auto" && count == 0) return make_host_device();
+  if (which == "auto" && count == 0) return open_host(arch);
   int ordinal = 0;
   if (which != "auto") {
     const std::string_view number = which.starts_with("cuda:") ? which.substr(5) : "";
@@ -32,7 +52,7 @@ OwnedDevice open_device(std::string_view which) {
           count == 0 ? "no CUDA device was found" : fmt::format("{} CUDA devices were found", count)));
   }
 #if WARPTUNE_HAS_CUDA
-  return make_cuda_device(ordinal);
+  return make_cuda_device(ordinal, arch);
 #else
   return make_host_device();
 #endif

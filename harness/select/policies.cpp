@@ -92,7 +92,8 @@ bool offer_nearest(const PolicyInput& in, const Problem& problem, Offers& offers
 
 bool offer_tile(const PolicyInput& in, const Problem& problem, Offers& offers) {
   return std::ranges::any_of(in.ops.default_tiles(problem, in.facts), [&](const DefaultTile& tile) {
-    return offers.take({.variant = tile.variant,
+    return may_win(*tile.variant, in.facts) &&
+           offers.take({.variant = tile.variant,
                         .config = tile.config,
                         .source = PlanSource::fallback,
                         .reason = fmt::format("takes the default {} ({})",
@@ -104,6 +105,7 @@ bool offer_tile(const PolicyInput& in, const Problem& problem, Offers& offers) {
 bool offer_default(const PolicyInput& in, const Problem& problem, Offers& offers) {
   const OpEntry& entry = in.ops.find(problem.op);
   const auto take = [&](const Variant& variant) {
+    if (!may_win(variant, in.facts)) return false;
     std::string why;
     const auto config = default_config(in.ops, in.facts, variant, problem, why);
     return config && offers.take({.variant = &variant, .config = *config, .source = PlanSource::fallback});

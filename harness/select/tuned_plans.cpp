@@ -81,6 +81,10 @@ std::optional<std::string> why_not_here(const Variant& variant, const Problem& p
   return fmt::format("'{}' does not run on this device or with this dtype", variant.name);
 }
 
+bool may_win(const Variant& variant, const DeviceFacts& facts) {
+  return !facts.is_rehearsal() || !calls_library(variant);
+}
+
 std::optional<std::string> why_unfit(const Variant& variant, const Problem& problem, const Config& config,
                                      const DeviceFacts& facts) {
   if (auto why = why_not_here(variant, problem, facts)) return why;

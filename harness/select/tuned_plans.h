@@ -18,6 +18,9 @@ std::optional<std::string> why_unfit(const Variant& variant, const Problem& prob
 /// Why the variant cannot run the problem with any configuration: wrong device or dtype.
 std::optional<std::string> why_not_here(const Variant& variant, const Problem& problem,
                                         const DeviceFacts& facts);
+/// Whether a variant may become a winner or a default. On a GPU that rehearses another a library cannot: it
+/// runs code of the real one.
+bool may_win(const Variant& variant, const DeviceFacts& facts);
 
 /// The configuration of a variant's first default tile that fits, else the middle one of its space. Sets
 /// `why` if there is none.

@@ -72,8 +72,9 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   Trials trials = screening_.run(problem, progress, summary_);
   // A single configuration needs no comparison.
   const auto finalists =
-      choose_finalists(trials.measurements, problem.candidates.size() > 1 ? item.finalists : 0);
+      choose_finalists(trials.measurements, problem.candidates.size() > 1 ? item.finalists : 0, trials.peers);
   time_finalists(item, finalists, trials, worker_, rows_, options_.log);
+  for (const std::size_t i : trials.peers) trials.measurements[i].sampling = SamplingClass::abandoned;
   const auto choice = choose_winner(trials.measurements);
   if (!choice) {
     summary_.unsolved.push_back(item.problem);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/core/error.h"
+#include "harness/device/device.h"
 #include "harness/tune/device_file.h"
 
 namespace warptune {
@@ -124,7 +125,7 @@ std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, con
     KernelFiles kernels = sweep.kernels;
     // Less than the first job of a problem has, so that the reference's own sentence comes first.
     kernels.reference_seconds = std::max(options.first_job_seconds, options.deadline.max_seconds / 2);
-    auto worker = std::make_unique<DeviceWorker>(options, device, kernels);
+    auto worker = std::make_unique<DeviceWorker>(options, device_as(device, options.as), kernels);
     const auto same = [&](const auto& other) { return other->facts().id == worker->facts().id; };
     if (!options.may_share && std::ranges::any_of(workers, same))
       throw InputError(fmt::format("device '{}' is given twice ({} {})", device, worker->facts().name,

@@ -51,13 +51,18 @@ bool recall(const SweepItem& item, const Indices& finalists, Trials& trials, con
 
 }  // namespace
 
-std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count) {
+std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count,
+                                          std::span<const std::size_t> peers) {
   std::vector<std::size_t> chosen;
+  if (count <= 0) return chosen;
   for (std::size_t i = 0; i < measurements.size(); ++i)
     if (may_win(measurements[i])) chosen.push_back(i);
   std::ranges::stable_sort(chosen, {}, [&](std::size_t i) { return measurements[i].time_us; });
-  const auto limit = static_cast<std::size_t>(std::max(count, 0));
-  if (chosen.size() > limit) chosen.resize(limit);
+  int left = count, peers_left = 1;
+  std::erase_if(chosen, [&](std::size_t i) {
+    int& places = std::ranges::find(peers, i) == peers.end() ? left : peers_left;
+    return places-- <= 0;
+  });
   return chosen;
 }
 

@@ -18,8 +18,9 @@ namespace warptune {
 inline constexpr double kSameTime = 0.005;
 
 /// The indices of the fastest verified configurations that were not abandoned, at most `count`, fastest
-/// first.
-std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count);
+/// first. Of `peers`, which cannot win, only the fastest is among them, and it is not counted.
+std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count,
+                                          std::span<const std::size_t> peers = {});
 
 /// Times the finalists (indices into the trials) interleaved, A B C A B C, so that drift is equal for all.
 /// Their times replace those of the screening; all other configurations leave the choice. Without new trials

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "harness/select/tuned_plans.h"
+
 namespace warptune {
 namespace {
 
@@ -45,6 +47,11 @@ const KnownRow* ProblemScreening::known(std::size_t candidate) const {
   const Measurement& m = row->measurement;
   const bool is_pruned = m.detail.starts_with(kPruned) && context_.prune.broken(m.resources);
   return m.status == Status::constraint && !is_pruned ? nullptr : row;
+}
+
+/// The search does not follow what cannot win.
+bool ProblemScreening::may_win(std::size_t candidate) const {
+  return warptune::may_win(*problem_.candidates[candidate].variant, context_.worker.facts());
 }
 
 /// Queues the compilation of a candidate that has kernels of its own and no row.
@@ -151,8 +158,8 @@ const Measurement& ProblemScreening::attempt(std::size_t candidate, Progress& pr
   summary.known += row != nullptr;
   summary.pruned += is_pruned;
   ++summary.configurations;
-  if (m.status == Status::ok) {
-    ++summary.ok;
+  summary.ok += m.status == Status::ok;
+  if (m.status == Status::ok && may_win(candidate)) {
     best_us_ = std::fmin(best_us_, m.time_us);
     best_high_us_ = std::fmin(best_high_us_, m.ci_high_us);
   }
@@ -171,10 +178,12 @@ Trials ProblemScreening::run(Progress& progress, TuneSummary& summary) {
       attempt(i, progress, summary);
   while (const auto i = order_ ? order_->next() : std::nullopt) {
     const Measurement& m = attempt(searched_[*i], progress, summary);
-    order_->tell(*i, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
+    const bool counts = m.status == Status::ok && may_win(searched_[*i]);
+    order_->tell(*i, counts ? std::optional(m.time_us) : std::nullopt);
   }
   Trials trials{.any_new = any_new_};
   for (auto& [candidate, trial] : trials_) {
+    if (!may_win(candidate)) trials.peers.push_back(trials.candidates.size());
     trials.candidates.push_back(problem_.candidates[candidate]);
     trials.first_us.push_back(trial.measurement.time_us);
     trials.measurements.push_back(std::move(trial.measurement));

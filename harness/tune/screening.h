@@ -58,6 +58,7 @@ class ProblemScreening {
 
   const KnownRow* known(std::size_t candidate) const;
   bool search_has_ended() const;
+  bool may_win(std::size_t candidate) const;
   void compile(std::size_t candidate);
   const CompileResult& built(std::size_t candidate);
   std::optional<std::string> broken_rule(std::size_t candidate, const Resources& resources) const;

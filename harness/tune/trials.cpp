@@ -39,7 +39,8 @@ std::vector<VariantTimes> times_to_record(const Trials& trials, const OpEntry& o
   constexpr std::size_t kMaxTimes = 8;  // as good as 32 (docs/choosing.md)
   std::vector<std::size_t> by_time;
   for (std::size_t i = 0; i < trials.candidates.size(); ++i)
-    if (trials.measurements[i].status == Status::ok && trials.first_us[i] <= kSlowest * best_us)
+    if (trials.measurements[i].status == Status::ok && trials.first_us[i] <= kSlowest * best_us &&
+        std::ranges::find(trials.peers, i) == trials.peers.end())
       by_time.push_back(i);
   std::ranges::stable_sort(by_time, {}, [&](std::size_t i) { return trials.first_us[i]; });
 

@@ -15,9 +15,10 @@ namespace warptune {
 struct Trials {
   std::vector<Candidate> candidates;
   std::vector<Measurement> measurements;
-  std::vector<std::string> runs;  // ids of the runs that hold their rows
-  std::vector<double> first_us;   // times of the screening, before finalists are timed again
-  bool any_new = false;           // at least one was measured in this run
+  std::vector<std::string> runs;   // ids of the runs that hold their rows
+  std::vector<double> first_us;    // times of the screening, before finalists are timed again
+  std::vector<std::size_t> peers;  // indices of the ones that are timed beside the others and cannot win
+  bool any_new = false;            // at least one was measured in this run
 
   /// "no configuration is correct: 3 wrong_result, 1 timeout (first: ...)"
   std::string why_none() const;

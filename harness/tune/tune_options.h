@@ -29,6 +29,7 @@ struct Shard {
 struct TuneOptions {
   std::filesystem::path program = "/proc/self/exe";  // started as `program worker --device X`
   std::optional<std::string> device;                 // instead of the sweep's; a list, or `all`
+  std::string as;          // an older architecture that the devices rehearse: facts_as()
   std::string arch;        // dry run: schedule for this architecture instead of opening a device
   bool may_share = false;  // several workers may time on one device at once: for tests
   std::optional<std::filesystem::path> output;  // instead of the sweep's

@@ -132,6 +132,30 @@ TEST(A100, TheBudgetIsThatOfTheSweep) {
   EXPECT_TRUE(fs::is_regular_file(last_line(run.text))) << run.text;
 }
 
+TEST(A100, ARehearsalIsOneOfEveryCommand) {
+  const fs::path folder = testing::fresh_folder("a100_as");
+  fs::create_directories(folder / "out/h100-as-sm_80");
+  for (const char* name : {"wisdom.json", "device.json", "decode.csv"})
+    std::ofstream(folder / "out/h100-as-sm_80" / name) << "{}";
+  fs::create_directories(folder / "out/h100");
+  std::ofstream(folder / "out/h100/wisdom.json") << "{}";  // newer, and the GPU's own
+  write_program(folder / "program", "echo \"ran $*\"\n");
+  const auto run = run_shell(trial(folder, (folder / "program").string()) + " --as sm_80 --record " +
+                             (folder / "results").string());
+  EXPECT_EQ(run.code, 0) << run.text;
+  for (const char* command : {"ran calibrate --device host --as sm_80 ", "ran tune ", "ran decode "}) {
+    const auto at = run.text.find(command);
+    ASSERT_NE(at, std::string::npos) << command << " is not in\n" << run.text;
+    const std::string line = run.text.substr(at, run.text.find('\n', at) - at);
+    EXPECT_NE(line.find(" --as sm_80 "), std::string::npos) << line;
+  }
+  EXPECT_NE(run.text.find("/h100-as-sm_80/wisdom.json -v"), std::string::npos) << run.text;
+  EXPECT_EQ(run.text.find("a100: compare"), std::string::npos) << "the prediction is of an A100";
+  for (const char* name : {"wisdom.json", "device.json", "decode.csv"})
+    EXPECT_TRUE(fs::exists(folder / "results/h100-as-sm_80" / name)) << name;
+  EXPECT_NE(last_line(run.text).find("warptune-h100-as-sm_80-"), std::string::npos) << run.text;
+}
+
 TEST(A100, AFailedCheckIsReportedAndPacked) {
   const fs::path folder = testing::fresh_folder("a100_failed");
   fs::create_directories(folder / "out/host");
@@ -171,7 +195,8 @@ TEST(A100, EachFindingSaysWhatToDo) {
 }
 
 TEST(A100, BadOptionsAreBadInput) {
-  for (const char* given : {"--budget soon", "--budget 90", "--bugdet 1h", "--budget", "--out"}) {
+  for (const char* given :
+       {"--budget soon", "--budget 90", "--bugdet 1h", "--budget", "--out", "--as", "--record"}) {
     const auto run = run_shell(kScript + " " + given);
     EXPECT_EQ(run.code, 2) << given;
     EXPECT_EQ(run.text.find("a100: "), 0u) << run.text;

@@ -170,6 +170,22 @@ TEST_F(Store, WinnersOfOtherDevicesStayInTheStore) {
   EXPECT_EQ(pulled.winners, 1u);
 }
 
+TEST_F(Store, WinnersOfADeviceAndOfItsRehearsalStayApart) {
+  const Provenance real{"NVIDIA H100 80GB HBM3", "sm_90a", "580", "13.0", ""},
+      rehearsal{"h100-as-sm_80", "sm_90a-as-sm_80", "580", "13.0", ""};
+  Winner of_real = winner(8, 1, "real"), of_rehearsal = winner(8, 2, "rehearsal");
+  of_real.made_on = real;
+  of_rehearsal.made_on = rehearsal;
+  store().push(wisdom({of_real, of_rehearsal}));
+  for (const auto& [here, run] : {std::pair{real, "real"}, {rehearsal, "rehearsal"}}) {
+    const fs::path file = folder_ / run / "wisdom.json";
+    const Pulled pulled = pull_wisdom(store(), file, here, judge_);
+    EXPECT_EQ(pulled.winners, 1u);
+    EXPECT_EQ(pulled.other_devices, 1u);
+    EXPECT_EQ(Wisdom::load(file).winners().at(0).run_id, run);
+  }
+}
+
 TEST_F(Store, ADamagedObjectIsNamedAndDoesNotStopTheOthers) {
   const fs::path bad = store().push(wisdom({winner(8, 1)})).object;
   store().push(wisdom({winner(16, 2)}));

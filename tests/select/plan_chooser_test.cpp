@@ -333,6 +333,65 @@ TEST_F(Default, OfAnOverrideWithoutConfigurationIsATileToo) {
   EXPECT_EQ(notes_, "");
 }
 
+/// A library runs code of the real GPU.
+TEST_F(Default, IsNoLibraryInARehearsal) {
+  const Problem linear =
+      find_op("linear").op.problem(Assignment{{"tokens", 16}, {"in", 4096}, {"out", 4096}}, DType::bf16);
+  if (find_op("linear").find_variant("cublaslt")) {
+    EXPECT_EQ(on("sm_80", linear).variant->name, "cublaslt");
+  }
+  EXPECT_FALSE(calls_library(*on("sm_90a-as-sm_80", linear).variant));
+  EXPECT_EQ(on("sm_90a-as-sm_80", linear, {.overrides = {parse_plan_override(ops(), "linear=mma")}}).source,
+            PlanSource::overridden);
+  for (std::size_t refused = 0; refused < 8; ++refused)
+    EXPECT_FALSE(calls_library(*on("sm_90a-as-sm_80", prefill(128), {}, refused).variant)) << refused;
+}
+
+/// A winner that both may run, and a step of it, made on one of them.
+Wisdom rms_norm_wisdom(const DeviceFacts& made_on) {
+  const Problem problem =
+      find_op("rms_norm").op.problem(Assignment{{"tokens", 1}, {"hidden", 4096}}, DType::bf16);
+  Winner winner{.problem = problem,
+                .variant = "naive",
+                .config = {{"block", 256}},
+                .time_us = 2,
+                .made_on = {made_on.name, made_on.arch, made_on.driver, made_on.toolkit, ""}};
+  winner.source_hash = source_hash(Compiler(KernelSources(), {}), ops(), winner);
+  winner.times = {{"naive", winner.source_hash, {"block"}, {{{512}, 3}}}};
+  StepWinner step{.step = {kStepOp, {{"batch", 1}}, DType::bf16}, .time_us = 9, .made_on = winner.made_on};
+  step.plans.plans = {{problem, winner.variant, winner.config, winner.source_hash}};
+  Wisdom wisdom(winner.made_on);
+  wisdom.put(winner);
+  wisdom.put(step);
+  return wisdom;
+}
+
+TEST(Rehearsal, NeitherItNorTheDeviceUsesTheWinnersOfTheOther) {
+  const DeviceFacts real = known_device("sm_90a"), rehearsal = facts_as(real, "sm_80"),
+                    older = known_device("sm_80");
+  for (const DeviceFacts* here : {&real, &rehearsal, &older})
+    for (const DeviceFacts* made_on : {&real, &rehearsal, &older}) {
+      SCOPED_TRACE("made on " + made_on->name + ", used on " + here->name);
+      const bool same = here == made_on;
+      const Wisdom wisdom = rms_norm_wisdom(*made_on);
+      const Problem problem = wisdom.winners()[0].problem;
+      Problem near = problem;
+      near.dims.set("tokens", 2);
+      PlanChooser chooser(ops(), *here, {.wisdom = wisdom, .has_wisdom = true});
+      const auto source_of = [&](const Problem& p) {
+        PlanSource source{};
+        chooser.choose(p, false, [&](const PlanChoice& choice) { return source = choice.source, true; });
+        return source;
+      };
+      EXPECT_EQ(source_of(problem), same ? PlanSource::exact : PlanSource::fallback);
+      EXPECT_EQ(source_of(near), same ? PlanSource::nearest : PlanSource::fallback);
+      EXPECT_EQ(chooser.is_tuned(problem), same);
+      EXPECT_EQ(chooser.fastest(problem, 4).size(), same ? 2u : 0u);
+      chooser.enter_step(wisdom.steps()[0].step);
+      EXPECT_EQ(chooser.step() != nullptr, same);
+    }
+}
+
 /// No row is for paged prompts in fp32, and no library takes them.
 TEST_F(Default, IsTheMiddleOfASpaceWithoutATile) {
   Problem paged = prefill(128, 16);

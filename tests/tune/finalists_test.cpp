@@ -35,6 +35,15 @@ TEST(Finalists, AreTheFastestCorrectAndNotAbandoned) {
   EXPECT_EQ(choose_finalists({}, 8), Indices{});
 }
 
+TEST(Finalists, OfPeersOnlyTheFastestIsTimedBesideTheOthers) {
+  const std::vector<Measurement> all = {timed(0.9, 1, 1.1), timed(0.4, 0.5, 0.6), timed(2.9, 3, 3.1),
+                                        timed(1.9, 2, 2.1), timed(3.9, 4, 4.1)};
+  const Indices peers = {0, 1};
+  EXPECT_EQ(choose_finalists(all, 2, peers), (Indices{1, 3, 2}));
+  EXPECT_EQ(choose_finalists(all, 8, peers), (Indices{1, 3, 2, 4}));
+  EXPECT_EQ(choose_finalists(all, 0, peers), Indices{});
+}
+
 TEST(Winner, IsTheFastestWithoutTies) {
   const std::vector<Measurement> all = {timed(1.9, 2, 2.1), timed(0.9, 1, 1.1, 65536, 255)};
   const auto choice = choose_winner(all);
