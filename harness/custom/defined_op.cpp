@@ -60,7 +60,7 @@ Scalar read_scalar(const YamlReader& yaml, const YAML::Node& key, const YAML::No
                    std::span<const Variable> names) {
   const std::string name = read_identifier(yaml, key, "a scalar");
   const NumberType* type = node.IsMap() ? read_number_type(yaml, node, "a scalar") : &number_type("float");
-  const YAML::Node& at = node.IsMap() ? node.begin()->second : node;
+  const YAML::Node at = node.IsMap() ? node.begin()->second : node;
   yaml.text(at, "a scalar");
   return {name, type, read_formula(yaml, at, names, "scalar")};
 }

@@ -6,7 +6,7 @@
 
 #include "harness/core/error.h"
 #include "harness/device/compile.h"
-#include "harness/device/machine_code.h"
+#include "harness/device/cubin_file.h"
 #include "tests/support.h"
 
 namespace warptune {
