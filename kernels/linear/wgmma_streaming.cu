@@ -336,7 +336,7 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
                            const __grid_constant__ TensorMap weight, const __grid_constant__ TensorMap x) {
   using S = StreamingWgmma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kRows, kTileK, kStages,
                            kWarpgroups, kClusterK, kClusterM, kEvictFirst, kEarlyStages>;
-  [[maybe_unused]] static constexpr int kMulticastMaskdBytes =
+  [[maybe_unused]] static constexpr int kSharedBytes =
       sizeof(typename S::Storage) + (S::kRmsScale ? 4 * S::kN : 0);
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
