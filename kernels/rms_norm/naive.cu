@@ -8,8 +8,8 @@
 
 namespace warptune {
 
-template <class T, int kHidden, int kBlock, class Args = RmsNormArgs>
-__global__ void __launch_bounds__(kBlock) rms_norm_naive(Args args) {
+template <class T, int kHidden, int kBlock, class Args>
+__device__ __forceinline__ void normalize_naive(const Args& args) {
   constexpr bool kResidual = kHasResidual<Args>;
   pdl_wait();
   const NormTensors<T, kHidden, Args> row(args, blockIdx.x);
@@ -24,6 +24,15 @@ __global__ void __launch_bounds__(kBlock) rms_norm_naive(Args args) {
   const float scale = rsqrtf(block_reduce<Sum, kBlock>(sum) / kHidden + args.eps);
   for (unsigned i = threadIdx.x; i < kHidden; i += kBlock)
     row.y[i] = from_float<T>(to_float(in[i]) * scale * to_float(row.weight[i]));
+}
+
+template <class T, int kHidden, int kBlock>
+__global__ void __launch_bounds__(kBlock) rms_norm_naive(RmsNormArgs args) {
+  normalize_naive<T, kHidden, kBlock>(args);
+}
+template <class T, int kHidden, int kBlock>
+__global__ void __launch_bounds__(kBlock) add_rms_norm_naive(AddRmsNormArgs args) {
+  normalize_naive<T, kHidden, kBlock>(args);
 }
 
 }  // namespace warptune

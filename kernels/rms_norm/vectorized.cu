@@ -12,8 +12,8 @@
 
 namespace warptune {
 
-template <class T, int kHidden, int kBlock, int kRows, int kMaxVec, int kCacheHint, class Args = RmsNormArgs>
-__global__ void __launch_bounds__(kBlock) rms_norm_vectorized(Args args) {
+template <class T, int kHidden, int kBlock, int kRows, int kMaxVec, int kCacheHint, class Args>
+__device__ __forceinline__ void normalize_vectorized(const Args& args) {
   constexpr bool kResidual = kHasResidual<Args>;
   constexpr int kVec = vec_width(kMaxVec, kHidden);
   constexpr int kVectors = kHidden / kVec;
@@ -56,6 +56,15 @@ __global__ void __launch_bounds__(kBlock) rms_norm_vectorized(Args args) {
       }
     }
   normalize_rows<kHidden, kBlock, kCacheHint>(tensors.y, in, w, squares, rows, args.eps);
+}
+
+template <class T, int kHidden, int kBlock, int kRows, int kMaxVec, int kCacheHint>
+__global__ void __launch_bounds__(kBlock) rms_norm_vectorized(RmsNormArgs args) {
+  normalize_vectorized<T, kHidden, kBlock, kRows, kMaxVec, kCacheHint>(args);
+}
+template <class T, int kHidden, int kBlock, int kRows, int kMaxVec, int kCacheHint>
+__global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs args) {
+  normalize_vectorized<T, kHidden, kBlock, kRows, kMaxVec, kCacheHint>(args);
 }
 
 }  // namespace warptune

@@ -10,8 +10,8 @@
 
 namespace warptune {
 
-template <class T, int kHidden, int kRows, int kMaxVec, int kCacheHint, class Args = RmsNormArgs>
-__global__ void __launch_bounds__(kRows * 32) rms_norm_warp_per_row(Args args) {
+template <class T, int kHidden, int kRows, int kMaxVec, int kCacheHint, class Args>
+__device__ __forceinline__ void normalize_warp_per_row(const Args& args) {
   constexpr bool kResidual = kHasResidual<Args>;
   constexpr int kVec = vec_width(kMaxVec, kHidden);
   constexpr int kVectors = kHidden / kVec;
@@ -67,6 +67,15 @@ __global__ void __launch_bounds__(kRows * 32) rms_norm_warp_per_row(Args args) {
       store_scaled<kCacheHint>(row.y + vector * kVec, v, scale, load_vec<kVec>(row.weight + vector * kVec));
     }
   }
+}
+
+template <class T, int kHidden, int kRows, int kMaxVec, int kCacheHint>
+__global__ void __launch_bounds__(kRows * 32) rms_norm_warp_per_row(RmsNormArgs args) {
+  normalize_warp_per_row<T, kHidden, kRows, kMaxVec, kCacheHint>(args);
+}
+template <class T, int kHidden, int kRows, int kMaxVec, int kCacheHint>
+__global__ void __launch_bounds__(kRows * 32) add_rms_norm_warp_per_row(AddRmsNormArgs args) {
+  normalize_warp_per_row<T, kHidden, kRows, kMaxVec, kCacheHint>(args);
 }
 
 }  // namespace warptune

@@ -1,9 +1,9 @@
-// CUDA variants of add_rms_norm, in rising difficulty: the kernels of rms_norm with AddRmsNormArgs.
+// CUDA variants of add_rms_norm, in rising difficulty: the kernels of rms_norm with a residual.
 #include "variants/add_rms_norm/add_rms_norm.h"
 #include "variants/helpers/norm.h"
 
 namespace warptune {
 
-std::vector<Variant> add_rms_norm_cuda() { return norm_variants("AddRmsNormArgs", 32); }
+std::vector<Variant> add_rms_norm_cuda() { return norm_variants("add_rms_norm", 32); }
 
 }  // namespace warptune

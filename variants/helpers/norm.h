@@ -6,10 +6,9 @@
 
 namespace warptune {
 
-/// `args`: the type of the kernels' arguments. `max_elements`: elements of several rows that a thread of
+/// `op`: the kernels' names begin with it. `max_elements`: elements of several rows that a thread of
 /// `vectorized` may hold.
-inline std::vector<Variant> norm_variants(const std::string& args, int max_elements) {
-  const std::string end = ", warptune::" + args + ">";  // of the kernel's name
+inline std::vector<Variant> norm_variants(const std::string& op, int max_elements) {
   std::vector<Expression> vectorized = vec_constraints("hidden"), warp_per_row = vectorized;
   const std::vector<Expression> both = {"rows == 1 || rows <= tokens", "cache_hint == none || tokens >= 256",
                                         kPdlConstraint};
@@ -27,7 +26,7 @@ inline std::vector<Variant> norm_variants(const std::string& args, int max_eleme
           .idea = "One block per token reads elements one by one, the row twice.",
           .parameters = {block_parameter()},
           .stages = {{.file = "rms_norm/naive.cu",
-                      .kernel = "rms_norm_naive<{dtype}, {hidden}, {block}" + end,
+                      .kernel = op + "_naive<{dtype}, {hidden}, {block}>",
                       .geometry = row_launch("tokens")}},
       },
       {
@@ -41,8 +40,7 @@ inline std::vector<Variant> norm_variants(const std::string& args, int max_eleme
                          pdl_parameter()},
           .constraints = vectorized,
           .stages = {{.file = "rms_norm/vectorized.cu",
-                      .kernel =
-                          "rms_norm_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {cache_hint}" + end,
+                      .kernel = op + "_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {cache_hint}>",
                       .geometry = row_launch("ceil_div(tokens, rows)", "pdl")}},
       },
       {
@@ -55,7 +53,7 @@ inline std::vector<Variant> norm_variants(const std::string& args, int max_eleme
           .constraints = warp_per_row,
           .stages =
               {{.file = "rms_norm/warp_per_row.cu",
-                .kernel = "rms_norm_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {cache_hint}" + end,
+                .kernel = op + "_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {cache_hint}>",
                 .geometry = {.grid = {"ceil_div(tokens, rows)"}, .block = {"32 * rows"}, .pdl = "pdl"}}},
       },
   };

@@ -5,7 +5,7 @@
 namespace warptune {
 
 std::vector<Variant> rms_norm_cuda() {
-  auto variants = norm_variants("RmsNormArgs", 64);
+  auto variants = norm_variants("rms_norm", 64);
   return variants;
 }
 
