@@ -17,7 +17,7 @@
 namespace warptune {
 namespace {
 
-/// Variants to choose where nothing was measured and no tile fits; an op takes those that it has.
+/// Variants to choose where nothing was measured and no tile fits; an op takes the ones that it has.
 const std::vector<Preference> kPreferences = {{"split_kv"}, {"flash_mma"},     {"cublaslt"},
                                               {"tiled"},    {"vectorized"},    {"warp_per_row"},
                                               {"scan"},     {"host_threaded"}, {"host_blocked"}};

@@ -17,7 +17,7 @@
 namespace warptune {
 
 inline constexpr int kMaxJsonDepth = 64;
-/// Of an object that keeps the order of its keys: adding one compares it with all before it.
+/// The most keys of an object that keeps their order: adding one compares it with all before it.
 inline constexpr std::size_t kMaxOrderedKeys = 1000;
 
 /// Uses an item of a list that is a member of the outermost object, by the member's name. Returns whether the

@@ -310,7 +310,7 @@ std::optional<std::int64_t> value_of_label(const Parameter& parameter, std::stri
 
 namespace {
 
-/// A label or the number of one, among those that the parameter offers.
+/// A label that the parameter offers, or the number of one.
 std::optional<std::int64_t> choice(const Parameter& parameter, std::string_view text) {
   for (const std::int64_t value : parameter.values)
     if (std::to_string(value) == text) return value;

@@ -32,8 +32,8 @@ struct TensorSpec {
       values;  // int32 tensors with given contents (lengths, ids); empty: random or output
   std::vector<float> floats = {};  // the same for float tensors (tables), rounded to their dtype
   bool sparse = false;  // an output that the op writes only in part: other elements keep the poison
-  /// Of an output that is defined by earlier outputs as they were written and rounded (the index of the
-  /// largest): all of its elements. The reference does not set it.
+  /// All elements of an output that is defined by earlier outputs as they were written and rounded (the index
+  /// of the largest). The reference does not set it.
   std::function<std::vector<double>(const ReadOutput&)> derive = {};
 
   std::int64_t count() const {

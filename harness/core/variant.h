@@ -114,7 +114,7 @@ struct CustomKernel {
   /// The source and the files of the user that it includes, as they were when the definition was read; or
   /// machine code, one cubin or fatbin for each name: an architecture, or "" for any.
   Files files;
-  Files headers;                     // those that it includes of kernels/
+  Files headers;                     // the ones of kernels/ that it includes
   bool is_binary = false;            // `files` are machine code
   std::vector<std::string> options;  // of the compiler
   /// The options that depend on the configuration: "-DBLOCK=256", "--maxrregcount=64".
