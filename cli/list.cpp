@@ -33,10 +33,13 @@ void print_op(const OpEntry& entry) {
   }
 }
 
+void print_variant(const Op& op, const Variant& v) {
+  print("{:<32} {:<5} {}{}\n", op.name + "/" + v.name, v.backend == Backend::cuda ? "cuda" : "host", v.idea,
+        v.dtypes.empty() ? "" : fmt::format(" (only {})", dtypes_of(v.dtypes)));
+}
+
 void print_variants(const OpEntry& entry) {
-  for (const Variant& v : entry.variants)
-    print("{:<32} {:<5} {}{}\n", entry.op.name + "/" + v.name, v.backend == Backend::cuda ? "cuda" : "host",
-          v.idea, v.dtypes.empty() ? "" : fmt::format(" (only {})", dtypes_of(v.dtypes)));
+  for (const Variant& v : entry.variants) print_variant(entry.op, v);
 }
 
 std::string text_of(const Extents& e) {
@@ -66,7 +69,7 @@ void print_launch(const Stage& stage) {
 
 void print_parameters(const OpEntry& entry) {
   for (const Variant& v : entry.variants) {
-    print("{}/{} ({})\n", entry.op.name, v.name, v.backend == Backend::cuda ? "cuda" : "host");
+    print_variant(entry.op, v);
     if (v.parameters.empty()) print("  no parameters\n");
     for (const Parameter& p : v.parameters) {
       std::vector<std::string> values;
@@ -74,14 +77,20 @@ void print_parameters(const OpEntry& entry) {
         const auto index = static_cast<std::size_t>(value);
         values.push_back(index < p.labels.size() ? p.labels[index] : std::to_string(value));
       }
-      print("  {:<18} {}{}{}\n", p.name, fmt::format("{}", fmt::join(values, " ")),
-            p.doc.empty() ? "" : "  -- ", p.doc);
+      print("  {:<18} {}{}{}{}\n", p.name, fmt::format("{}", fmt::join(values, " ")),
+            p.doc.empty() ? "" : "  -- ", p.doc, p.in_step_only ? " (tuned in steps only)" : "");
     }
     for (const DerivedValue& d : v.derived)
       print("  {} = {}{}{}\n", d.name, d.value.text(), d.doc.empty() ? "" : "  -- ", d.doc);
     for (const Expression& constraint : v.constraints) print("  where {}\n", constraint.text());
     for (const Stage& stage : v.stages)
       if (!stage.library) print_launch(stage);
+    const std::pair<const char*, const Expression*> limits[] = {
+        {"shared bytes of a block", &v.limits.shared_bytes},
+        {"registers of a thread", &v.limits.registers},
+        {"threads of an SM", &v.limits.threads_per_sm}};
+    for (const auto& [name, value] : limits)
+      if (value->number() != 0) print("  needs {}: {}\n", name, value->text());
     if (v.workspace.number() != 0) print("  workspace {} bytes\n", v.workspace.text());
   }
 }
@@ -101,7 +110,8 @@ void add_list(CLI::App& app, int&) {
   auto* command = app.add_subcommand(
       "list", "Lists ops, their variants, the parameters of the variants, or the arguments of kernels");
   command->footer(
-      "Examples:\n  warptune list ops\n  warptune list variants rms_norm\n  warptune list parameters linear");
+      "Examples:\n  warptune list ops\n  warptune list variants rms_norm\n"
+      "  warptune list parameters linear/gemv_mma");
   struct Options {
     std::string what, op;
     KernelOption kernels;
@@ -110,7 +120,7 @@ void add_list(CLI::App& app, int&) {
   command->add_option("WHAT", options->what, "ops, variants, parameters, or arguments of kernels from a file")
       ->required()
       ->check(CLI::IsMember({"ops", "variants", "parameters", "arguments"}));
-  command->add_option("OP", options->op, "Only this op");
+  command->add_option("OP", options->op, "Only this op; or OP/VARIANT");
   options->kernels.add_to(*command);
   command->callback([options] {
     const auto print = options->what == "ops"          ? print_op
@@ -118,10 +128,14 @@ void add_list(CLI::App& app, int&) {
                        : options->what == "parameters" ? print_parameters
                                                        : print_arguments;
     const OpTable& table = options->kernels.ops();
-    if (!options->op.empty())
-      print(table.find(options->op));
-    else
+    if (options->op.empty()) {
       for (const OpEntry& entry : table) print(entry);
+      return;
+    }
+    const auto slash = options->op.find('/');
+    OpEntry entry = table.find(options->op.substr(0, slash));
+    if (slash != std::string::npos) entry.variants = {entry.variant(options->op.substr(slash + 1))};
+    print(entry);
   });
 }
 

@@ -230,8 +230,7 @@ void resolve_labels(Variant& variant, const Op& op) {
     for (Expression* e : parts_of(stage.geometry)) resolve(*e);
     for (TensorMapExpressions& map : stage.maps) {
       if (std::ranges::find(op.fields, map.base, &ArgsField::name) == op.fields.end())
-        throw InputError(
-            fmt::format("variant '{}': op '{}' has no member '{}'", variant.name, op.name, map.base));
+        throw InputError(fmt::format("op '{}' has no member '{}'", op.name, map.base));
       for (auto* list : {&map.dims, &map.strides, &map.box})
         for (Expression& e : *list) e = e.resolve(with_members);
     }
@@ -247,7 +246,11 @@ void declare(OpEntry& entry) {
     };
   for (Variant& variant : entry.variants) {
     variant.fields = entry.op.fields;
-    resolve_labels(variant, entry.op);
+    try {
+      resolve_labels(variant, entry.op);
+    } catch (const InputError& e) {
+      throw InputError(fmt::format("variant '{}/{}': {}", entry.op.name, variant.name, e.what()));
+    }
   }
   const std::vector<Variable> variables = variables_of({}, entry.op.dims);
   for (Preference& p : entry.preferences) p.when = p.when.resolve(variables, "preference");
