@@ -54,6 +54,17 @@ TEST(Declaration, ShippedSweepsWriteLabelsByName) {
   }
 }
 
+TEST(Declaration, AWrongNameIsReportedWithItsVariant) {
+  OpEntry entry{.op = ops().find("swiglu").op};
+  entry.variants.push_back({.name = "wrong", .idea = "x", .constraints = {"blok > 1"}});
+  try {
+    declare(entry);
+    FAIL() << "no error";
+  } catch (const InputError& e) {
+    EXPECT_TRUE(std::string(e.what()).starts_with("variant 'swiglu/wrong': unknown name 'blok'")) << e.what();
+  }
+}
+
 /// A derived value does not hide a dim, a parameter or a fact, and has words that explain it.
 TEST(Declaration, DerivedValuesHaveNamesOfTheirOwn) {
   for (const OpEntry& entry : ops())
