@@ -93,7 +93,7 @@ ArgsField field(std::string name, Member Struct::*member, Value value) {
     }();
     const auto filled = member_value<Member>(name, computed);
     // A null pointer stays: a member may have several names, and a problem only one of these tensors.
-    if (filled != Member{}) std::memcpy(args + offset, &filled, sizeof filled);
+    if (filled != Member{}) std::memcpy(args + offset, static_cast<const void*>(&filled), sizeof filled);
   };
   return {name, static_cast<std::size_t>(offset), sizeof(Member), type, sizeof(Struct), fill};
 }
