@@ -50,7 +50,7 @@ class WorkerProcess {
   };
   void end_worker();  // the next job starts another
   void send_peaks();
-  void send(const nlohmann::json& message) { process_->send(message.dump()); }
+  void send(const nlohmann::json& message) { process_.value().send(message.dump()); }
   Reply receive(double seconds);
   nlohmann::json expect(const std::string& type, double seconds);
   void take_news(const nlohmann::json& answer);
