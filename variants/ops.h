@@ -4,6 +4,10 @@
 
 namespace warptune {
 
+Op add_rms_norm();
+std::vector<Variant> add_rms_norm_cuda();
+std::vector<Variant> add_rms_norm_host();
+
 Op advance();
 std::vector<Variant> advance_cuda();
 std::vector<Variant> advance_host();
@@ -35,6 +39,10 @@ std::vector<Variant> remove_padding_host();
 Op restore_padding();
 std::vector<Variant> restore_padding_cuda();
 std::vector<Variant> restore_padding_host();
+
+Op rms_norm();
+std::vector<Variant> rms_norm_cuda();
+std::vector<Variant> rms_norm_host();
 
 Op softmax();
 std::vector<Variant> softmax_cuda();

@@ -4,13 +4,11 @@
 #include <iterator>
 
 #include "source_hashes.h"
-#include "variants/add_rms_norm/add_rms_norm.h"
 #include "variants/attention_decode/attention_decode.h"
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/library.h"
 #include "variants/linear/linear.h"
 #include "variants/ops.h"
-#include "variants/rms_norm/rms_norm.h"
 #include "variants/rope_append/rope_append.h"
 #include "variants/tile_table.h"
 

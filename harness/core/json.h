@@ -106,7 +106,7 @@ class JsonBuilder {
   Json root_;
   std::vector<Open> open_;  // objects and lists, from the outermost
   Json* next_ = nullptr;    // the value of the last key
-  std::string member_;      // of the outermost object
+  std::string member_;      // the last key of the outermost object
 };
 
 /// The value of a JSON text; a discarded value where the text is not JSON. Throws InputError that begins with

@@ -262,7 +262,7 @@ class CudaDevice : public Device {
   std::optional<Kernel> spin_, read_;
   std::array<std::optional<Kernel>, kDTypes> fill_, count_;
   std::optional<Kernel> checksum_;
-  int shared_carveout_pct_ = 0;  // of the shared memory of an SM: what kernels may use; 0: all
+  int shared_carveout_pct_ = 0;  // shared memory of an SM that kernels may use; 0: all
   bool persisting_l2_ = false;   // the device supports persisting L2 lines
   Buffer counter_, flush_;
 };

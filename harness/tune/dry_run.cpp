@@ -7,6 +7,7 @@
 #include <map>
 
 #include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/step_rows.h"
@@ -146,6 +147,9 @@ void dry_run(const Sweep& whole, const TuneOptions& options) {
   }
   if (total.planned == 0 && options.shard.count == 1 && sweep.steps.empty() && !sweep.missing)
     throw no_configuration(sweep, schedule, facts);
+  for (const ScheduledProblem& p : schedule)
+    if (p.candidates.empty() && !p.why_none.empty() && options.shard.count == 1)
+      print_note(fmt::format("a problem has no configuration: {}", p.why_none));
   for (const std::string& name : order) variants.add(cells_of(by_variant[name], name, ""));
   variants.add(cells_of(
       total, fmt::format("total of {} problems on {} ({})", schedule.size(), facts.name, facts.arch), ""));

@@ -51,7 +51,7 @@ struct GemvMma {
   static constexpr int kPaddedTokens = Mma::kPaddedTokens, kSplits = Mma::kSplits;
   static constexpr int kFragments = kSplits == 1 ? 2 : 1, kFragmentK = Mma::kColumns,
                        kWarpTileK = kFragmentK * kFragments;
-  static constexpr int kWarpTiles = ceil_div(kTileK / kWarpTileK, kWarps);  // of a warp in a tile
+  static constexpr int kWarpTiles = ceil_div(kTileK / kWarpTileK, kWarps);  // warp tiles per warp and tile
   static constexpr int kWarpFragments = kWarpTiles * kFragments;
   static constexpr int kMmaRows = Mma::kRows, kMmas = kRows / kMmaRows;
   static constexpr bool kContiguous = kTiles == 1;  // the rows of a tile

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kWarps * 32)
     linear_gemv_vectorized(LinearArgsOf<kPrologue, kEpilogue> args) {
   constexpr bool kNorm = kPrologue == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu;
   constexpr int kLanes = kWarpsPerRow * 32, kGroups = kWarps / kWarpsPerRow;
-  constexpr int kOutputs = kSwiglu ? kRows / 2 : kRows, kResults = kOutputs * kTokens;  // of a group
+  constexpr int kOutputs = kSwiglu ? kRows / 2 : kRows, kResults = kOutputs * kTokens;  // per group
   static_assert(!kSwiglu || kRows % 2 == 0);
   using Rows = GemvRows<T, kIn, kTokens, kRows, kUnroll, kLanes, kNorm>;
   const int group = threadIdx.x / kLanes;

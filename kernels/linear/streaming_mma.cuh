@@ -176,7 +176,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
   const SkinnyWork<S> work;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int warp_m = warp / S::kWarpsK, warp_k = warp % S::kWarpsK;
-  const int fragment = warp_k * S::kFragments, row = lane % 8;  // of an 8x8 matrix of ldmatrix
+  const int fragment = warp_k * S::kFragments, row = lane % 8;  // row of an 8x8 matrix of ldmatrix
   // Matrices of A: rows 0-7, rows 8-15, then the same rows 8 columns further; of B: 8 tokens, the same 8
   // columns further, then the next 8 tokens.
   const unsigned a_lane = (warp_m * 2 * S::kRowTiles + lane / 8 % 2) * S::kSlotBytes + fragment / 4 * 1024 +

@@ -45,8 +45,8 @@ struct StreamingWgmma {
                         kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
                         kArgmax = kEpilogue == kEpilogueArgmax, kEvictFirst = kEvictFirst_ != 0;
   static constexpr int kMatrices = kSwiglu ? 2 : 1;                       // gate and up
-  static constexpr int kOutputs = kRows / kMatrices;                      // of a work tile
-  static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;  // of a warpgroup and matrix
+  static constexpr int kOutputs = kRows / kMatrices;                      // per work tile
+  static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;  // per warpgroup and matrix
   static constexpr int kN = 16 * ceil_div(kTokens, 16);                   // tokens, padded
   static constexpr int kConsumers = 128 * kWarpgroups, kScaleWarps = kRmsScale ? 4 : 0;
   static constexpr int kProducer = kConsumers + 32 * kScaleWarps, kThreads = kProducer + 32;

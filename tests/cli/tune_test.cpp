@@ -205,6 +205,17 @@ TEST(Cli, DryRunCountsOnly) {
   EXPECT_EQ(result.text.find("host_threaded"), std::string::npos);
 }
 
+TEST(Cli, DryRunNamesAProblemWithoutAConfiguration) {
+  const fs::path sweep = fs::path(::testing::TempDir()) / "one_empty.yaml";
+  std::ofstream(sweep) << "ops:\n  - op: rms_norm\n    problems: [{tokens: [1, 64], hidden: 64}]\n"
+                          "    variants:\n      - host_threaded: {constraints: [\"tokens < 8\"]}\n";
+  const Ended one = run("tune " + sweep.string() + " --device host --dry-run");
+  EXPECT_EQ(one.code, 0) << one.text;
+  EXPECT_NE(one.text.find("a problem has no configuration: "), std::string::npos) << one.text;
+  EXPECT_NE(one.text.find("rms_norm[tokens=64,hidden=64"), std::string::npos) << one.text;
+  EXPECT_NE(one.text.find("'tokens < 8'"), std::string::npos) << one.text;
+}
+
 TEST(Cli, DryRunEstimatesWithinATimeBudget) {
   const fs::path yaml = fs::path(::testing::TempDir()) / "budget.yaml";
   std::ofstream(yaml)

@@ -18,7 +18,7 @@
 namespace warptune {
 namespace {
 
-constexpr int kMostConfigs = 8, kMostAsserts = 400;  // of a variant and problem, of a source
+constexpr int kMostConfigs = 8, kMostAsserts = 400;  // per variant and problem; per source
 constexpr std::int64_t kAlignmentBytes = 512;        // that a declaration may add to the sum of its parts
 
 /// The position after the parenthesis that closes the one before `at`.

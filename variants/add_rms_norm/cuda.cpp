@@ -1,6 +1,6 @@
 // CUDA variants of add_rms_norm, in rising difficulty: the kernels of rms_norm with a residual.
-#include "variants/add_rms_norm/add_rms_norm.h"
 #include "variants/helpers/norm.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "kernels/add_rms_norm/args.h"
-#include "variants/add_rms_norm/add_rms_norm.h"
 #include "variants/helpers/host_rows.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -215,7 +215,7 @@ Op attention_decode() {
            feature("kv_scale", "what has a scale of its own: a KV head, or each of its rows",
                    {"head", "token"}),
            feature("page_size", "keys per page of a paged cache, 0: contiguous"),
-           feature("window", "only the last so many keys count, 0: all"),
+           feature("window", "keys that count, the last ones; 0: all"),
            feature("score_bias", "what is added to the scores", {"none", "additive", "alibi"}),
            feature("lse", "whether the logarithm of the sum of exp(score) is an output", kNoYes),
            feature("epilogue",

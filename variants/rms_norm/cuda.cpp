@@ -1,6 +1,6 @@
 // CUDA variants of rms_norm, in rising difficulty.
 #include "variants/helpers/norm.h"
-#include "variants/rms_norm/rms_norm.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -3,7 +3,7 @@
 
 #include "harness/core/parallel.h"
 #include "kernels/rms_norm/args.h"
-#include "variants/rms_norm/rms_norm.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {

@@ -2,7 +2,8 @@
 #include <cmath>
 
 #include "kernels/rms_norm/args.h"
-#include "variants/rms_norm/rms_norm.h"
+#include "variants/helpers/specs.h"
+#include "variants/ops.h"
 
 namespace warptune {
 
@@ -13,32 +14,18 @@ Op rms_norm() {
       .dims = {work_dim({"tokens", "rows"}), {"hidden", "row length"}},
       .tensors =
           [](const Problem& p, std::uint64_t) {
-            return std::vector<TensorSpec>{
-                {.name = "x",
-                 .dtype = p.dtype,
-                 .shape = {p["tokens"], p["hidden"]},
-                 .cache = CacheState::hot},
-                {.name = "weight", .dtype = p.dtype, .shape = {p["hidden"]}},
-                {.name = "y",
-                 .dtype = p.dtype,
-                 .shape = {p["tokens"], p["hidden"]},
-                 .role = Role::output,
-                 .cache = CacheState::hot},
-            };
-          },
-      .bind =
-          [](const Problem& p, std::span<void* const> t, void*) {
-            return Args(RmsNormArgs{
-                .x = t[0], .weight = t[1], .y = t[2], .tokens = static_cast<int>(p["tokens"]), .eps = 1e-5f});
+            const std::vector<std::int64_t> rows = {p["tokens"], p["hidden"]};
+            return std::vector{activation("x", p.dtype, rows),
+                               TensorSpec{.name = "weight", .dtype = p.dtype, .shape = {p["hidden"]}},
+                               activation("y", p.dtype, rows, Role::output)};
           },
       .fields = {field("x", &RmsNormArgs::x), field("weight", &RmsNormArgs::weight),
                  field("y", &RmsNormArgs::y), field("tokens", &RmsNormArgs::tokens),
-                 field("eps", &RmsNormArgs::eps)},
+                 field("eps", &RmsNormArgs::eps, 1e-5f)},
       .cost =
           [](const Problem& p) {
-            const double n = static_cast<double>(p["tokens"] * p["hidden"]),
-                         b = static_cast<double>(size_of(p.dtype));
-            return Cost{.bytes = 2 * n * b + static_cast<double>(p["hidden"]) * b, .flops = 4 * n};
+            const double n = p["tokens"] * p["hidden"], b = size_of(p.dtype);
+            return Cost{.bytes = 2 * n * b + p["hidden"] * b, .flops = 4 * n};
           },
       .units = [](const Problem& p) { return p["tokens"]; },
       .reference =
@@ -47,10 +34,9 @@ Op rms_norm() {
             const std::int64_t hidden = p["hidden"], first = token * hidden;
             double sum = 0;
             for (std::int64_t i = 0; i < hidden; ++i) sum += x[first + i] * x[first + i];
-            const double scale = 1 / std::sqrt(sum / static_cast<double>(hidden) + 1e-5f);
-            std::vector<double> y(static_cast<std::size_t>(hidden));
-            for (std::int64_t i = 0; i < hidden; ++i)
-              y[static_cast<std::size_t>(i)] = x[first + i] * scale * weight[i];
+            const double scale = 1 / std::sqrt(sum / hidden + 1e-5f);
+            std::vector<double> y(hidden);
+            for (std::int64_t i = 0; i < hidden; ++i) y[i] = x[first + i] * scale * weight[i];
             out.put("y", first, std::move(y));
           },
       .tolerance = [](const Problem& p) { return with_long_sum(default_tolerance(p.dtype), p["hidden"]); },
