@@ -1,0 +1,34 @@
+#pragma once
+// A quantized matrix as the kernels of op linear take it (kernels/linear/packed_weights.h), read from a
+// checkpoint.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/llama/quantization_config.h"
+#include "harness/llama/safetensors.h"
+#include "harness/llama/weight_format.h"
+
+namespace warptune {
+
+struct QuantizedMatrix {
+  WeightFormat format;
+  std::vector<std::byte> weight;    // packed [rows, columns]
+  std::vector<std::byte> scales;    // [rows] fp32 without groups; else [rows, columns / group] fp16, of fp8
+                                    // [ceil(rows / 128), columns / 128] fp32
+  std::vector<std::int8_t> zeros;   // [rows, columns / group], the zero point minus 8; empty: all are 8
+  std::vector<std::int32_t> order;  // [columns]; empty: columns are in order
+  std::vector<std::string> notes;   // sentences for the user
+};
+
+/// The modules `parts` ("model.layers.0.self_attn.q_proj", rows), one below the other, as one matrix. None
+/// where all of them are stored in 16 bits. Throws InputError: one sentence with the tensor's name.
+std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, const QuantizationConfig& config,
+                                              std::span<const std::pair<std::string, std::int64_t>> parts,
+                                              std::int64_t columns);
+
+}  // namespace warptune
