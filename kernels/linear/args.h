@@ -55,4 +55,11 @@ struct PrefetchLinearArgs : SplitNormLinearArgs {
   int next_rows, next_row_bytes;
 };
 
+/// With quantized weights: `weight` is packed (packed_weights.h).
+struct QuantizedLinearArgs : PrefetchLinearArgs {
+  const void* scales;        // see weight_scale() in packed_weights.cuh
+  const signed char* zeros;  // [rows, in / group]: the zero point minus 8; null where all are 8
+  const int* order;          // [in]: column i multiplies x[order[i]]; null: i
+};
+
 }  // namespace warptune
