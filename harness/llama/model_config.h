@@ -8,6 +8,7 @@
 #include "harness/core/dtype.h"
 #include "harness/core/facts.h"
 #include "harness/core/rope.h"
+#include "harness/llama/weight_format.h"
 
 namespace warptune {
 
@@ -26,6 +27,7 @@ struct ModelConfig {
   bool tied_embeddings = false;
   bool attention_bias = false;  // q, k, v and o have a bias
   std::vector<int> eos = {};
+  WeightFormat weights = {};    // of the matrices of the layers, but for those that a checkpoint excepts
 
   int qkv_width() const { return (q_heads + 2 * kv_heads) * head_dim; }
   int q_width() const { return q_heads * head_dim; }
