@@ -208,7 +208,8 @@ void measure(DecodeReport& report, Model& model, const PlanBook& book, const Dec
   report.step = time_step(model, contexts);
   report.ops = time_ops(model, contexts);
   const WeightFormat& weights = model.config().weights;
-  report.plan_set = book.plan_set() + (weights.quantized() ? "+weights=" + weights.str() : "") + kv.suffix() + model.options().sampling.suffix();
+  report.plan_set = book.plan_set() + (weights.quantized() ? "+weights=" + weights.str() : "") + kv.suffix() +
+                    model.options().sampling.suffix();
   if (report.step.uneven()) report.plan_set += fmt::format("+mean_context={:.0f}", report.step.mean_context);
   report.plan_sources = plans_line(book.plan_sources(), o.explain);
   report.peak_from = set_peaks(device, fs::path(o.out) / device.facts().slug() / "device.json");

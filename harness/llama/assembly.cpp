@@ -212,7 +212,8 @@ void Assembly::attention_decode(int layer, const KvCache& cache, int batch, cons
                                  .block_table = kv.block_table};
   if (fusion_.o)
     add(std::move(entry),
-        ProjectDecodeArgs{args, w.o.weight.data(), activations_.residual.data(), activations_.residual.data()},
+        ProjectDecodeArgs{args, w.o.weight.data(), activations_.residual.data(),
+                          activations_.residual.data()},
         std::move(outputs));
   else if (append && config_.rope.kind == RopeKind::dynamic_ntk)
     add(std::move(entry),

@@ -74,9 +74,9 @@ class Assembly {
   ModelProblems of(const KvCache& cache) const {
     return {book_.ops(), config_, weights_.dtype, cache.format()};
   }
-  /// `problem`: but for the format of `weight`. `norm_weight` and `residual`: null where the problem has no such
-  /// prologue or epilogue. `next_weight`: of the GEMM that reads the output, which a kernel may prefetch; null:
-  /// none.
+  /// `problem`: but for the format of `weight`. `norm_weight` and `residual`: null where the problem has no
+  /// such prologue or epilogue. `next_weight`: of the GEMM that reads the output, which a kernel may
+  /// prefetch; null: none.
   void linear(const Problem& problem, const void* x, const Matrix& weight, const Buffer& bias, void* y,
               Output output, const void* norm_weight = nullptr, const void* residual = nullptr,
               const Matrix* next_weight = nullptr);

@@ -127,8 +127,6 @@ ModelConfig parse_model_config(std::string_view text, const std::string& origin)
   if (in.flag("mlp_bias", false)) in.fail("mlp_bias", "false");
   expect_no_window(in);
   expect_whole_rotation(in);
-  if (in.has("quantization_config"))
-    throw InputError(fmt::format("{}: quantized checkpoints are not read", origin));
 
   ModelConfig c;
   c.hidden = in.whole("hidden_size", kMaxWidth);
@@ -149,6 +147,8 @@ ModelConfig parse_model_config(std::string_view text, const std::string& origin)
   c.tied_embeddings = in.flag("tie_word_embeddings", false);
   c.attention_bias = in.flag("attention_bias", false);
   c.eos = in.ids("eos_token_id");
+  if (in.has("quantization_config"))
+    c.quantization = read_quantization_config(in.object("quantization_config"));
   return c;
 }
 

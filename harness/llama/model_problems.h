@@ -70,8 +70,8 @@ class ModelProblems {
 
  private:
   /// A matrix of a layer.
-  Problem layer_linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias, const char* prologue,
-                       const char* epilogue = "none") const;
+  Problem layer_linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias,
+                       const char* prologue, const char* epilogue = "none") const;
   Problem make(const char* op, const std::vector<std::pair<std::string, std::string>>& dims) const;
 
   const OpTable& ops_;

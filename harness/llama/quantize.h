@@ -13,9 +13,9 @@ struct FloatRows {
   const std::byte* data = nullptr;  // [rows, columns]; need not be aligned
 };
 
-/// The parts, one below the other, rounded to nearest in a symmetric format: the largest magnitude of a group is
-/// the largest value. Throws InputError where `format.group` does not divide `columns`, and where a value is
-/// not finite.
+/// The parts, one below the other, rounded to nearest in a symmetric format: the largest magnitude of a group
+/// is the largest value. Throws InputError where `format.group` does not divide `columns`, and where a value
+/// is not finite.
 QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, std::int64_t columns);
 
 }  // namespace warptune

@@ -60,6 +60,11 @@ class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
   bool has(const std::string& name) const { return tensors_.contains(name); }
+  /// Null where it is missing.
+  const StoredTensor* find(const std::string& name) const {
+    const auto it = tensors_.find(name);
+    return it == tensors_.end() ? nullptr : it->second;
+  }
   /// Throws InputError if it is missing or has another shape.
   const StoredTensor& tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
   /// A sentence where the folder has both model.safetensors and an index of other files; else empty.

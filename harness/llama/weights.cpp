@@ -225,8 +225,7 @@ double weight_bytes(const ModelConfig& c, DType dtype) {
   double vectors = 2 * hidden;
   if (c.attention_bias) vectors += c.qkv_width() + hidden;
   const double tables = c.vocab * hidden * (c.tied_embeddings ? 1 : 2);
-  return c.layers * matrices +
-         (c.layers * vectors + hidden + tables) * static_cast<double>(size_of(dtype));
+  return c.layers * matrices + (c.layers * vectors + hidden + tables) * static_cast<double>(size_of(dtype));
 }
 
 std::string load_line(double bytes, double seconds) {
@@ -242,7 +241,8 @@ ModelConfig read_model(const std::filesystem::path& folder) {
   for (int i = 0; i < config.layers && !config.weights.quantized(); ++i) {
     const std::pair<std::string, std::int64_t> o = {fmt::format("model.layers.{}.self_attn.o_proj", i),
                                                     config.hidden};
-    if (const auto matrix = read_quantized(checkpoint, *config.quantization, std::span(&o, 1), config.q_width()))
+    if (const auto matrix =
+            read_quantized(checkpoint, *config.quantization, std::span(&o, 1), config.q_width()))
       config.weights = matrix->format;
   }
   return config;
@@ -269,8 +269,9 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
                       mlp = layer + "mlp.";
     LayerWeights l;
     l.input_norm = loader.vector(layer + "input_layernorm.weight", c.hidden);
-    l.qkv = loader.modules(
-        {{attention + "q_proj", q}, {attention + "k_proj", kv}, {attention + "v_proj", kv}}, c.hidden, c.weights);
+    l.qkv =
+        loader.modules({{attention + "q_proj", q}, {attention + "k_proj", kv}, {attention + "v_proj", kv}},
+                       c.hidden, c.weights);
     l.o = loader.modules({{attention + "o_proj", c.hidden}}, q, c.weights);
     if (c.attention_bias) {
       l.qkv_bias = loader.load(

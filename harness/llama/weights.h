@@ -60,8 +60,8 @@ Weights load_weights(Device& device, const ModelConfig& config, DType dtype,
                      const std::filesystem::path& folder, std::size_t staging_bytes = kStagingBytes);
 /// "weights: 13.5 GB in 2.94 s, 4.6 GB/s".
 std::string load_line(double bytes, double seconds);
-/// Random matrices, those of the layers in config.weights, scaled to keep activations and logits near 1; norms
-/// are 1, biases small.
+/// Random matrices, those of the layers in config.weights, scaled to keep activations and logits near 1;
+/// norms are 1, biases small.
 Weights random_weights(Device& device, const ModelConfig& config, DType dtype, std::uint64_t seed);
 
 }  // namespace warptune

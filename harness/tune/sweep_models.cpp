@@ -87,7 +87,8 @@ std::vector<WeightFormat> weights_of(const YamlReader& yaml, const YAML::Node& n
 }  // namespace
 
 double ModelItem::given_count() const {
-  return static_cast<double>(weights.size() * batches.size()) * static_cast<double>(contexts.size() + prompt_lens.size());
+  return static_cast<double>(weights.size() * batches.size()) *
+         static_cast<double>(contexts.size() + prompt_lens.size());
 }
 
 double ModelItem::least_problems(DType dtype) const {
@@ -112,24 +113,20 @@ std::vector<ModelProblem> ModelItem::problems(const OpTable& ops, DType dtype, s
   ModelConfig stored = model;
   for (const WeightFormat& format : weights) {
     stored.weights = format;
-    if (!contexts.empty())
-      append(decode_problems(ops, stored, dtype, static_cast<int>(batch), contexts, kv));
+    if (!contexts.empty()) append(decode_problems(ops, stored, dtype, static_cast<int>(batch), contexts, kv));
     if (!prompt_lens.empty())
       append(prefill_problems(ops, stored, dtype, static_cast<int>(batch), prompt_lens, kv));
   }
   return all;
 }
 
-ModelConfig model_named(const std::string& name) {
-  return is_preset(name) ? preset(name) : read_model(name);
-}
+ModelConfig model_named(const std::string& name) { return is_preset(name) ? preset(name) : read_model(name); }
 
 std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& node,
                                      const std::filesystem::path& folder, const std::vector<DType>& dtypes) {
-  yaml.expect_keys(
-      node, "an item of 'steps'",
-      {"model", "batch", "context", "weights", "kv_dtype", "k_layout", "page_size", "window", "dtypes",
-       "candidates"});
+  yaml.expect_keys(node, "an item of 'steps'",
+                   {"model", "batch", "context", "weights", "kv_dtype", "k_layout", "page_size", "window",
+                    "dtypes", "candidates"});
   for (const char* key : {"model", "context"})
     if (!node[key]) yaml.fail(node, fmt::format("an item of 'steps' needs '{}'", key));
   StepItem step{.model = full_name(yaml, node["model"], yaml.text(node["model"], "'model'"), folder)};

@@ -1,0 +1,179 @@
+#include "harness/llama/pack_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "harness/core/error.h"
+#include "harness/core/parallel.h"
+
+namespace warptune {
+namespace {
+
+constexpr int kTileRows = 32;
+
+/// Values of a tile, a byte each, before they are packed: 64 bytes of each packed row.
+template <int kBits>
+struct Tile {
+  static constexpr int kColumns = 8 * kBlockRowBytes / kBits;
+  std::int64_t row, column;  // its first, in the module
+  int rows, columns;         // fewer at the edges
+  alignas(64) std::uint8_t values[kTileRows][kColumns];
+};
+
+/// Four or eight values of a word, the lowest first. Eight bits: the value plus 128 becomes the value.
+template <int kBits>
+auto values_of(std::uint32_t word) {
+  if constexpr (kBits == 8) {
+    return word ^ 0x80808080u;
+  } else {
+    std::uint64_t x = word;
+    x = (x | x << 16) & 0x0000ffff0000ffffu;
+    x = (x | x << 8) & 0x00ff00ff00ff00ffu;
+    return (x | x << 4) & 0x0f0f0f0f0f0f0f0fu;
+  }
+}
+
+/// One value of a word.
+template <int kBits>
+std::uint8_t value_of(std::uint32_t word, std::int32_t position) {
+  const std::uint32_t value = word >> (position * kBits) & ((1u << kBits) - 1);
+  return static_cast<std::uint8_t>(kBits == 8 ? value ^ 0x80u : value);
+}
+
+/// GPTQ: [columns / 8, rows], a word has adjacent columns of one row.
+template <int kBits>
+void read_gptq(const QuantizedTensors& from, Tile<kBits>& tile) {
+  constexpr int kPerWord = 32 / kBits;
+  if (from.order.empty()) {
+    for (int c = 0; c < tile.columns; c += kPerWord) {
+      const std::int64_t first = (tile.column + c) / kPerWord * from.rows + tile.row;
+      for (int r = 0; r < tile.rows; ++r) {
+        const auto values = values_of<kBits>(stored_word(*from.weight, first + r));
+        std::memcpy(&tile.values[r][c], &values, kPerWord);
+      }
+    }
+    return;
+  }
+  for (int c = 0; c < tile.columns; ++c) {
+    const std::int32_t column = from.order[static_cast<std::size_t>(tile.column + c)];
+    const std::int64_t first = column / kPerWord * from.rows + tile.row;
+    for (int r = 0; r < tile.rows; ++r)
+      tile.values[r][c] = value_of<kBits>(stored_word(*from.weight, first + r), column % kPerWord);
+  }
+}
+
+/// AWQ: [columns, rows / 8], a word has eight rows of one column.
+void read_awq(const QuantizedTensors& from, Tile<4>& tile) {
+  for (int c = 0; c < tile.columns; ++c) {
+    const std::int64_t first = ((tile.column + c) * from.rows + tile.row) / 8;
+    for (int r = 0; r < tile.rows; r += 8) {
+      const std::uint32_t word = stored_word(*from.weight, first + r / 8);
+      for (int i = 0; i < 8; ++i) tile.values[r + i][c] = value_of<4>(word, awq_position(i));
+    }
+  }
+}
+
+/// compressed-tensors: [rows, columns / 8], a word has adjacent columns of one row.
+template <int kBits>
+void read_packed(const QuantizedTensors& from, Tile<kBits>& tile) {
+  constexpr int kPerWord = 32 / kBits;
+  for (int r = 0; r < tile.rows; ++r) {
+    const std::int64_t row = (tile.row + r) * (from.columns / kPerWord);
+    if (from.order.empty()) {
+      for (int c = 0; c < tile.columns; c += kPerWord) {
+        const auto values = values_of<kBits>(stored_word(*from.weight, row + (tile.column + c) / kPerWord));
+        std::memcpy(&tile.values[r][c], &values, kPerWord);
+      }
+      continue;
+    }
+    for (int c = 0; c < tile.columns; ++c) {
+      const std::int32_t column = from.order[static_cast<std::size_t>(tile.column + c)];
+      tile.values[r][c] =
+          value_of<kBits>(stored_word(*from.weight, row + column / kPerWord), column % kPerWord);
+    }
+  }
+}
+
+/// [rows, columns], a byte per value.
+void read_plain(const QuantizedTensors& from, Tile<8>& tile) {
+  bool has_nan = false;
+  for (int r = 0; r < tile.rows; ++r) {
+    const auto* row =
+        reinterpret_cast<const std::uint8_t*>(from.weight->data.data()) + (tile.row + r) * from.columns;
+    for (int c = 0; c < tile.columns; ++c) {
+      const std::uint8_t value =
+          row[from.order.empty() ? tile.column + c : from.order[static_cast<std::size_t>(tile.column + c)]];
+      tile.values[r][c] = value;
+      has_nan = has_nan || (value & 0x7f) == 0x7f;
+    }
+  }
+  if (has_nan && from.format.weights == kWeightsFp8)
+    throw InputError(fmt::format("tensor '{}' has a NaN", from.weight_name));
+}
+
+/// Packs 64 bytes of a row: columns 2t, 2t + 1, 2t + 8 and 2t + 9 of each fragment of 16 go to lane t.
+template <int kBits>
+void pack_row(const std::uint8_t* values, std::byte* to) {
+  std::uint8_t packed[kBlockRowBytes];
+  if constexpr (kBits == 8) {
+    for (int fragment = 0; fragment < 4; ++fragment)
+      for (int half = 0; half < 2; ++half)
+        for (int lane = 0; lane < 4; ++lane)
+          std::memcpy(packed + lane * 16 + fragment * 4 + half * 2,
+                      values + fragment * 16 + half * 8 + lane * 2, 2);
+  } else {
+    for (int fragment = 0; fragment < 8; ++fragment)
+      for (int lane = 0; lane < 4; ++lane)
+        for (int odd = 0; odd < 2; ++odd) {
+          const std::uint8_t* value = values + fragment * 16 + lane * 2 + odd;
+          packed[lane * 16 + fragment / 2 * 4 + odd * 2 + fragment % 2] =
+              static_cast<std::uint8_t>(value[0] | value[8] << 4);
+        }
+  }
+  std::memcpy(to, packed, kBlockRowBytes);
+}
+
+/// Tiles follow each other as the file stores them: so each thread reads a part of the file from its
+/// beginning.
+template <int kBits, class Read>
+void pack_tiles(const QuantizedTensors& from, std::int64_t first_row, std::byte* to, const Read& read) {
+  constexpr int kColumns = Tile<kBits>::kColumns;
+  const std::int64_t down = (from.rows + kTileRows - 1) / kTileRows,
+                     across = (from.columns + kColumns - 1) / kColumns;
+  const bool by_columns = from.storage != WeightStorage::packed && from.storage != WeightStorage::plain;
+  parallel_for(down * across, kPackThreads, [&](std::int64_t i) {
+    Tile<kBits> tile;
+    tile.row = (by_columns ? i % down : i / across) * kTileRows;
+    tile.column = (by_columns ? i / down : i % across) * kColumns;
+    tile.rows = static_cast<int>(std::min<std::int64_t>(kTileRows, from.rows - tile.row));
+    tile.columns = static_cast<int>(std::min<std::int64_t>(kColumns, from.columns - tile.column));
+    if (tile.columns < kColumns) std::memset(tile.values, 0, sizeof tile.values);
+    read(from, tile);
+    for (int r = 0; r < tile.rows; ++r)
+      pack_row<kBits>(
+          tile.values[r],
+          to +
+              packed_position(from.format.weights, from.columns, first_row + tile.row + r, tile.column).byte);
+  });
+}
+
+}  // namespace
+
+void pack_weights(const QuantizedTensors& from, std::int64_t first_row, std::byte* to) {
+  const bool four = from.format.weights == kWeightsInt4;
+  if (from.storage == WeightStorage::plain) {
+    pack_tiles<8>(from, first_row, to, read_plain);
+  } else if (from.storage == WeightStorage::awq) {
+    pack_tiles<4>(from, first_row, to, read_awq);
+  } else if (from.storage == WeightStorage::packed) {
+    four ? pack_tiles<4>(from, first_row, to, read_packed<4>)
+         : pack_tiles<8>(from, first_row, to, read_packed<8>);
+  } else {
+    four ? pack_tiles<4>(from, first_row, to, read_gptq<4>)
+         : pack_tiles<8>(from, first_row, to, read_gptq<8>);
+  }
+}
+
+}  // namespace warptune

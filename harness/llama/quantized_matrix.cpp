@@ -1,0 +1,156 @@
+#include "harness/llama/quantized_matrix.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "harness/core/error.h"
+#include "harness/core/parallel.h"
+#include "harness/llama/pack_weights.h"
+#include "harness/llama/quantized_tensors.h"
+
+namespace warptune {
+namespace {
+
+using Part = std::pair<std::string, std::int64_t>;
+
+std::string described(const std::optional<QuantizedTensors>& tensors) {
+  if (!tensors) return "16-bit";
+  const WeightFormat& f = tensors->format;
+  const char* const type = f.weights == kWeightsInt4 ? "int4" : f.weights == kWeightsInt8 ? "int8" : "fp8";
+  if (f.group == 0) return fmt::format("{} with a scale per row", type);
+  return fmt::format("{} with {} of {}", type, tensors->has_block_scales() ? "blocks" : "groups", f.group);
+}
+
+/// Throws where two modules cannot be one matrix.
+void expect_equal(const std::optional<QuantizedTensors>& a, const std::optional<QuantizedTensors>& b,
+                  const std::string& a_module, const std::string& b_module) {
+  if (described(a) != described(b))
+    throw InputError(fmt::format("'{}' is {} and '{}' is {}; the two are one matrix here", a_module,
+                                 described(a), b_module, described(b)));
+  if (a && a->order != b->order)
+    throw InputError(fmt::format(
+        "'{}' and '{}' have their columns in different orders (g_idx); the two are one matrix here", a_module,
+        b_module));
+}
+
+/// The tensors of all parts, which agree in their format; empty where they are in 16 bits.
+std::vector<QuantizedTensors> find_parts(const Checkpoint& checkpoint, const QuantizationConfig& config,
+                                         std::span<const Part> parts, std::int64_t columns) {
+  std::vector<std::optional<QuantizedTensors>> found;
+  for (const auto& [module, rows] : parts)
+    found.push_back(find_quantized(checkpoint, config, module, rows, columns));
+  std::vector<QuantizedTensors> tensors;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    expect_equal(found[0], found[i], parts[0].first, parts[i].first);
+    if (!found[i]) continue;
+    const bool last = i + 1 == found.size();
+    if (!last && found[i]->has_block_scales() && parts[i].second % kFp8ScaleRows != 0)
+      throw InputError(
+          fmt::format("'{}' has {} rows; the matrix continues with '{}', so it must be a multiple "
+                      "of {}, the rows of a scale",
+                      parts[i].first, parts[i].second, parts[i + 1].first, kFp8ScaleRows));
+  }
+  for (auto& part : found)
+    if (part) tensors.push_back(std::move(*part));
+  return tensors;
+}
+
+float checked_scale(const QuantizedTensors& from, std::int64_t row, std::int64_t group) {
+  const float scale = from.scale(row, group);
+  if (std::isfinite(scale)) return scale;
+  throw InputError(
+      fmt::format("tensor '{}' has the scale {}; scales must be finite", from.scale_name, scale));
+}
+
+/// The nearest fp16.
+fp16 narrow_scale(const QuantizedTensors& from, float scale) {
+  const bool fits = std::abs(scale) < 65520;  // above, it would become infinite
+  const fp16 narrow = fits ? static_cast<fp16>(scale) : fp16{0};
+  if (!fits || (static_cast<float>(narrow) == 0 && scale != 0))
+    throw InputError(fmt::format("tensor '{}' has the scale {}, which is {} in fp16", from.scale_name, scale,
+                                 fits ? "0" : "infinite"));
+  return narrow;
+}
+
+/// Writes the scales of a module from scale row `first` on. Returns how many were rounded.
+std::int64_t convert_scales(const QuantizedTensors& from, std::int64_t first, std::byte* to) {
+  const std::int64_t groups = from.groups();
+  const bool narrow = from.format.group != 0 && !from.has_block_scales();
+  std::atomic<std::int64_t> rounded = 0;
+  parallel_for(from.scale_rows(), kPackThreads, [&](std::int64_t row) {
+    std::int64_t rounded_here = 0;
+    for (std::int64_t group = 0; group < groups; ++group) {
+      const float scale = checked_scale(from, row, group);
+      const std::int64_t i = (first + row) * groups + group;
+      if (narrow) {
+        const fp16 value = narrow_scale(from, scale);
+        rounded_here += static_cast<float>(value) != scale;
+        std::memcpy(to + i * 2, &value, 2);
+      } else {
+        std::memcpy(to + i * 4, &scale, 4);
+      }
+    }
+    rounded += rounded_here;
+  });
+  return rounded;
+}
+
+/// Writes the zero points of a module, less the middle value, from `to` on. Returns whether one differs from
+/// 0.
+bool convert_zeros(const QuantizedTensors& from, std::int8_t* to) {
+  const int middle = 1 << (weight_bits(from.format.weights) - 1);
+  std::atomic<bool> any = false;
+  parallel_for(from.rows, kPackThreads, [&](std::int64_t row) {
+    for (std::int64_t group = 0; group < from.groups(); ++group) {
+      const int zero = from.zero_point(row, group) - middle;
+      if (zero == 0) continue;
+      if (middle != 8)
+        throw InputError(
+            fmt::format("'{}' has the zero point {}; weights of 8 bits are read where all are {}",
+                        from.module, zero + middle, middle));
+      to[row * from.groups() + group] = static_cast<std::int8_t>(zero);
+      any = true;
+    }
+  });
+  return any;
+}
+
+}  // namespace
+
+std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, const QuantizationConfig& config,
+                                              std::span<const Part> parts, std::int64_t columns) {
+  std::vector<QuantizedTensors> tensors = find_parts(checkpoint, config, parts, columns);
+  if (tensors.empty()) return std::nullopt;
+  std::int64_t rows = 0, scale_rows = 0;
+  for (const QuantizedTensors& part : tensors) {
+    rows += part.rows;
+    scale_rows += part.scale_rows();
+  }
+  QuantizedMatrix matrix{.format = tensors[0].format};
+  const bool narrow = matrix.format.group != 0 && matrix.format.weights != kWeightsFp8;
+  const std::int64_t groups = tensors[0].groups();
+  matrix.weight.resize(static_cast<std::size_t>(packed_bytes(matrix.format.weights, rows, columns)));
+  matrix.scales.resize(static_cast<std::size_t>(scale_rows * groups * (narrow ? 2 : 4)));
+  matrix.zeros.resize(static_cast<std::size_t>(rows * groups));
+
+  matrix.format.zeros = false;
+  std::int64_t row = 0, scale_row = 0;
+  for (const QuantizedTensors& part : tensors) {
+    pack_weights(part, row, matrix.weight.data());
+    if (const std::int64_t rounded = convert_scales(part, scale_row, matrix.scales.data()))
+      matrix.notes.push_back(fmt::format("tensor '{}': {} of {} scales are rounded to fp16", part.scale_name,
+                                         rounded, part.scale_rows() * groups));
+    if (part.zeros && convert_zeros(part, matrix.zeros.data() + row * groups)) matrix.format.zeros = true;
+    row += part.rows;
+    scale_row += part.scale_rows();
+  }
+  if (!matrix.format.zeros) matrix.zeros = {};
+  matrix.order = std::move(tensors[0].order);
+  return matrix;
+}
+
+}  // namespace warptune

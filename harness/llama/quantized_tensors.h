@@ -1,0 +1,50 @@
+#pragma once
+// The tensors of one quantized module, found in a checkpoint and checked.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/llama/quantization_config.h"
+#include "harness/llama/safetensors.h"
+
+namespace warptune {
+
+struct QuantizedTensors {
+  std::string module;
+  std::int64_t rows = 0, columns = 0;
+  WeightStorage storage = WeightStorage::plain;
+  WeightFormat format = {};  // zeros: whether the zero points are stored
+  std::string weight_name = {};
+  const StoredTensor* weight = nullptr;
+  std::string scale_name = {};
+  const StoredTensor* scales = nullptr;
+  std::int64_t scale_row_stride = 0, scale_group_stride = 0;  // in elements
+  const StoredTensor* zeros = nullptr;                        // null where none are stored
+  std::vector<std::int32_t> order =
+      {};  // column i of the packed matrix is column order[i]; empty: columns are in order
+
+  std::int64_t groups() const { return format.group == 0 ? 1 : columns / format.group; }
+  bool has_block_scales() const { return format.weights == kWeightsFp8 && format.group != 0; }
+  /// Rows of scales: of 128 rows of weights each where scales are those of blocks.
+  std::int64_t scale_rows() const {
+    return has_block_scales() ? (rows + kFp8ScaleRows - 1) / kFp8ScaleRows : rows;
+  }
+  float scale(std::int64_t scale_row, std::int64_t group) const;
+  /// The stored value that stands for 0; `zeros` must not be null.
+  int zero_point(std::int64_t row, std::int64_t group) const;
+};
+
+/// Element i of data that need not be aligned.
+std::uint32_t stored_word(const StoredTensor& tensor, std::int64_t i);
+
+/// Where in a word of AWQ the value of a row (modulo 8) is.
+constexpr int awq_position(std::int64_t row) { return static_cast<int>(row % 2 * 4 + row / 2); }
+
+/// The tensors of `module` [rows, columns]; none where it is in 16 bits. Throws InputError: one sentence with
+/// the name of the tensor.
+std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, const QuantizationConfig& config,
+                                               const std::string& module, std::int64_t rows,
+                                               std::int64_t columns);
+
+}  // namespace warptune
