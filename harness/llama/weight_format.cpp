@@ -72,11 +72,6 @@ Problem with_weights(Problem linear, const WeightFormat& format) {
   return linear;
 }
 
-std::int64_t scale_count(const WeightFormat& format, std::int64_t rows, std::int64_t columns) {
-  const bool blocks = format.weights == kWeightsFp8 && format.group != 0;
-  return (blocks ? (rows + kFp8ScaleRows - 1) / kFp8ScaleRows : rows) * groups(format, columns);
-}
-
 DType scale_dtype(const WeightFormat& format) {
   return format.group == 0 || format.weights == kWeightsFp8 ? DType::fp32 : DType::fp16;
 }
@@ -85,7 +80,7 @@ double matrix_bytes(const WeightFormat& format, DType dtype, std::int64_t rows, 
   const auto elements = static_cast<double>(rows) * static_cast<double>(columns);
   if (!format.quantized()) return elements * static_cast<double>(size_of(dtype));
   return elements * weight_bits(format.weights) / 8 +
-         static_cast<double>(scale_count(format, rows, columns)) *
+         static_cast<double>(scale_count(format.weights, format.group, rows, columns)) *
              static_cast<double>(size_of(scale_dtype(format))) +
          (format.zeros ? static_cast<double>(rows * groups(format, columns)) : 0) +
          (format.act_order ? 4.0 * static_cast<double>(columns) : 0);

@@ -28,8 +28,7 @@ WeightFormat parse_weight_format(std::string_view text);
 /// The same GEMM on weights of that format.
 Problem with_weights(Problem linear, const WeightFormat& format);
 
-/// Elements of the scales of a quantized matrix, and their dtype.
-std::int64_t scale_count(const WeightFormat& format, std::int64_t rows, std::int64_t columns);
+/// The dtype of the scales of a quantized matrix.
 DType scale_dtype(const WeightFormat& format);
 
 /// Bytes of a matrix on the device, of `dtype` where it is not quantized.

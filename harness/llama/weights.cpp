@@ -192,7 +192,7 @@ class RandomTensors {
     return {.format = format,
             .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, packed_bytes(format.weights, out, in),
                               is_fp8 ? 1 : 128),
-            .scales = uniform(scale_dtype(format), scale_count(format, out, in), scale)};
+            .scales = uniform(scale_dtype(format), scale_count(format.weights, format.group, out, in), scale)};
   }
   Buffer ones(std::int64_t count) {
     std::vector<std::byte> host(static_cast<std::size_t>(count) * size_of(dtype_));
