@@ -189,10 +189,11 @@ class RandomTensors {
     const bool is_fp8 = format.weights == kWeightsFp8;
     const double variance = is_fp8 ? 1.0 / 3 : std::exp2(2 * weight_bits(format.weights)) / 12;
     const double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
-    return {.format = format,
-            .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, packed_bytes(format.weights, out, in),
-                              is_fp8 ? 1 : 128),
-            .scales = uniform(scale_dtype(format), scale_count(format.weights, format.group, out, in), scale)};
+    return {
+        .format = format,
+        .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, packed_bytes(format.weights, out, in),
+                          is_fp8 ? 1 : 128),
+        .scales = uniform(scale_dtype(format), scale_count(format.weights, format.group, out, in), scale)};
   }
   Buffer ones(std::int64_t count) {
     std::vector<std::byte> host(static_cast<std::size_t>(count) * size_of(dtype_));

@@ -19,7 +19,8 @@ using WeightScale = typename Conditional<kGroup == 0 || kWeights == kWeightsFp8,
 template <int kIn, int kWeights, int kGroup>
 __device__ __forceinline__ WeightScale<kWeights, kGroup> weight_scale(const void* scales, long long row,
                                                                       int k) {
-  return static_cast<const WeightScale<kWeights, kGroup>*>(scales)[scale_index(kWeights, kGroup, kIn, row, k)];
+  return static_cast<const WeightScale<kWeights, kGroup>*>(
+      scales)[scale_index(kWeights, kGroup, kIn, row, k)];
 }
 
 /// A row of weights of T.

@@ -34,8 +34,9 @@ WARPTUNE_HOST_DEVICE constexpr long long packed_bytes(int weights, long long row
   return (rows + kBlockRows - 1) / kBlockRows * packed_blocks_of_row(weights, columns) * kBlockBytes;
 }
 
-/// Scales of a packed matrix, and its zero points: with `group` columns of a row to one [ceil(rows / 8)][columns
-/// / group][8 rows], of fp8 [ceil(rows / 128)][columns / 128] for blocks of 128 x 128; without groups [rows].
+/// Scales of a packed matrix, and its zero points: with `group` columns of a row to one [ceil(rows /
+/// 8)][columns / group][8 rows], of fp8 [ceil(rows / 128)][columns / 128] for blocks of 128 x 128; without
+/// groups [rows].
 WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, long long columns, long long row,
                                                      long long column) {
   if (group == 0) return row;

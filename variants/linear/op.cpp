@@ -105,11 +105,10 @@ void add_quantized(std::vector<TensorSpec>& specs, const Problem& p, float scale
                    .shape = {packed_bytes(weights, rows, in)},
                    .scale = largest});
   const bool is_half = group != 0 && !is_fp8;
-  specs.push_back(
-      {.name = "scales",
-       .dtype = is_half ? DType::fp16 : DType::fp32,
-       .shape = {scale_count(weights, group, rows, in)},
-       .scale = scale * 2 / (weights == kWeightsInt4 ? 8 : largest)});
+  specs.push_back({.name = "scales",
+                   .dtype = is_half ? DType::fp16 : DType::fp32,
+                   .shape = {scale_count(weights, group, rows, in)},
+                   .scale = scale * 2 / (weights == kWeightsInt4 ? 8 : largest)});
   if (p["zeros"] != 0)
     specs.push_back({.name = "zeros",
                      .dtype = DType::int8,
@@ -157,7 +156,7 @@ double bytes_of_weights(const Problem& p) {
                             ? std::ceil(rows / kFp8ScaleRows) * in / group * 4
                             : rows * (group == 0 ? 4 : in / group * 2);
   return rows * in * weight_bits(static_cast<int>(p["weights"])) / 8 + scales +
-         (p["zeros"] != 0 ? rows * in / group : 0) + (p["act_order"] != 0 ? 4 * in : 0);
+         (p["zeros"] != 0 ? rows * (group == 0 ? 1 : in / group) : 0) + (p["act_order"] != 0 ? 4 * in : 0);
 }
 
 /// A check of the dims that describe quantized weights.
@@ -177,8 +176,7 @@ void check_quantized(const Problem& p) {
         fmt::format("weights=fp8 take a scale per row (group=0) or per block of 128 x 128 "
                     "(group=128), not group={}",
                     group));
-  if (p["zeros"] != 0 && (weights != kWeightsInt4 || group == 0))
-    throw InputError("zeros=yes needs weights=int4 and a group");
+  if (p["zeros"] != 0 && weights != kWeightsInt4) throw InputError("zeros=yes needs weights=int4");
   if (p["act_order"] != 0 && (weights == kWeightsFp8 || group == 0))
     throw InputError("act_order=yes needs weights=int4 or int8 and a group");
 }
