@@ -64,8 +64,15 @@ std::string plans_line(std::string sources, bool explained) {
 ModelConfig model_of(const DecodeOptions& o) {
   if (o.model_folder.empty() == o.preset_name.empty())
     throw InputError("decode needs either --model DIR or --preset NAME");
-  return o.preset_name.empty() ? read_model_config(fs::path(o.model_folder) / "config.json")
-                               : preset(o.preset_name);
+  ModelConfig config = o.preset_name.empty() ? read_model(o.model_folder) : preset(o.preset_name);
+  if (!o.weights.empty()) {
+    const WeightFormat wanted = parse_weight_format(o.weights);
+    if (config.weights.quantized() && config.weights != wanted)
+      throw InputError(fmt::format("--weights {} is for a model in 16 or 32 bits; the weights of {} are {}",
+                                   wanted.str(), config.name, config.weights.str()));
+    config.weights = wanted;
+  }
+  return config;
 }
 
 DType dtype_of(const DecodeOptions& o, const DeviceFacts& facts) {
@@ -200,7 +207,9 @@ void measure(DecodeReport& report, Model& model, const PlanBook& book, const Dec
   const KvFormat& kv = model.options().kv;
   report.step = time_step(model, contexts);
   report.ops = time_ops(model, contexts);
-  report.plan_set = book.plan_set() + kv.suffix() + model.options().sampling.suffix();
+  const WeightFormat& weights = model.config().weights;
+  report.plan_set = book.plan_set() + (weights.quantized() ? "+weights=" + weights.str() : "") + kv.suffix() +
+                    model.options().sampling.suffix();
   if (report.step.uneven()) report.plan_set += fmt::format("+mean_context={:.0f}", report.step.mean_context);
   report.plan_sources = plans_line(book.plan_sources(), o.explain);
   report.peak_from = set_peaks(device, fs::path(o.out) / device.facts().slug() / "device.json");

@@ -52,7 +52,11 @@ void add_text(CLI::App& c, DecodeOptions& o) {
   c.add_flag("--chat", o.chat, "put the checkpoint's chat template around each prompt");
 }
 
-void add_kv_cache(CLI::App& c, DecodeOptions& o) {
+void add_formats(CLI::App& c, DecodeOptions& o) {
+  c.add_option(
+      "--weights", o.weights,
+      "quantize the matrices of the layers: int8, int4 or fp8, with :group=32, 64 or 128 where groups "
+      "of columns have a scale (default: as the checkpoint; int4 has groups of 128)");
   c.add_option("--kv-dtype", o.kv_dtype,
                "dtype of the KV cache: same (as the model, default), int8 or fp8 with a scale per row")
       ->check(CLI::IsMember({"same", "int8", "fp8"}));
@@ -156,7 +160,7 @@ void add_decode_options(CLI::App& command, DecodeOptions& options) {
   add_model(command, options);
   add_prompts(command, options);
   add_text(command, options);
-  add_kv_cache(command, options);
+  add_formats(command, options);
   add_plans(command, options);
   add_output(command, options);
   add_layers(command, options);

@@ -15,7 +15,7 @@ namespace warptune {
 struct DecodeOptions {
   std::string model_folder, preset_name,
       device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on", sampling = "greedy", golden, csv,
-      out = "results", stale_wisdom = "refuse", kv_dtype = "same", k_layout = "sd", dump_layers,
+      out = "results", stale_wisdom = "refuse", weights, kv_dtype = "same", k_layout = "sd", dump_layers,
       compare_layers;
   std::vector<int> prompt_lens;
   std::string text_file;                  // a prompt per line

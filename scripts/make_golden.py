@@ -91,28 +91,38 @@ def save_checkpoint(model, folder, dtype, shard_bytes):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
 
 
-def make(name, folder, seed):
-    dtype, shard_bytes, shape = CASES[name]
-    generator = torch.Generator().manual_seed(seed)
-    model = LlamaForCausalLM(LlamaConfig(**(SHARED | shape)))
+def random_model(config, dtype, generator):
+    model = LlamaForCausalLM(LlamaConfig(**config))
     model.config._attn_implementation = "eager"
     model = model.float().eval()
     randomise(model, dtype, generator)
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.safetensors*"):
-        old.unlink()
-    save_checkpoint(model, folder, dtype, shard_bytes)
+    return model
 
-    prompts = torch.full((len(PROMPT_LENGTHS), max(PROMPT_LENGTHS)), -1, dtype=torch.int32)
+
+def save_golden(model, file, lengths, generator):
+    """Random prompts of these lengths, and what the model makes of them. Returns the tokens."""
+    prompts = torch.full((len(lengths), max(lengths)), -1, dtype=torch.int32)
     tokens, logits = [], []
-    for i, length in enumerate(PROMPT_LENGTHS):
-        prompt = torch.randint(3, SHARED["vocab_size"], (length,), generator=generator)
+    for i, length in enumerate(lengths):
+        prompt = torch.randint(3, model.config.vocab_size, (length,), generator=generator)
         prompts[i, :length] = prompt
         t, l = greedy(model, prompt.tolist())
         tokens.append(t)
         logits.append(l)
     save_file({"prompts": prompts, "tokens": torch.tensor(tokens, dtype=torch.int32),
-               "logits": torch.stack(logits).float().contiguous()}, folder / "golden.safetensors")
+               "logits": torch.stack(logits).float().contiguous()}, file)
+    return tokens
+
+
+def make(name, folder, seed):
+    dtype, shard_bytes, shape = CASES[name]
+    generator = torch.Generator().manual_seed(seed)
+    model = random_model(SHARED | shape, dtype, generator)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.safetensors*"):
+        old.unlink()
+    save_checkpoint(model, folder, dtype, shard_bytes)
+    tokens = save_golden(model, folder / "golden.safetensors", PROMPT_LENGTHS, generator)
     size = sum(f.stat().st_size for f in folder.iterdir())
     print(f"{folder}: {size / 1e3:.0f} kB, first tokens {[t[:4] for t in tokens]}")
     return size

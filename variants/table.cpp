@@ -19,8 +19,8 @@ namespace {
 const std::vector<Preference> kPreferences = {{"split_kv"}, {"flash_mma"},     {"cublaslt"},
                                               {"tiled"},    {"vectorized"},    {"warp_per_row"},
                                               {"scan"},     {"host_threaded"}, {"host_blocked"}};
-const std::vector<Preference> kLinearPreferences = {{"gemv_vectorized", "tokens <= 8"},
-                                                    {"gemv_split_k", "tokens <= 8"}};
+const std::vector<Preference> kLinearPreferences = {
+    {"gemv_vectorized", "tokens <= 8"}, {"gemv_split_k", "tokens <= 8"}, {"gemv_packed"}, {"mma_packed"}};
 
 const OptionalVariant kCudnn{"cudnn", "this program was built without cuDNN (cmake -DCUDNN_ROOT=FOLDER)"};
 
@@ -62,7 +62,8 @@ std::vector<OpEntry> entries() {
              attention_decode_cudnn(), attention_decode_host()},
             {}, {kCudnn}),
       entry(linear(),
-            {linear_cuda(), linear_streaming_mma(), linear_wgmma(), unfused(linear_vendor()), linear_host()},
+            {linear_cuda(), linear_packed(), unquantized(linear_streaming_mma()), unquantized(linear_wgmma()),
+             unquantized(unfused(linear_vendor())), linear_host()},
             kLinearPreferences),
       entry(argmax(), {argmax_cuda(), argmax_host()}),
       entry(top_k(), {top_k_cuda(), top_k_host()}),

@@ -20,7 +20,10 @@ Buffer rows(Device& device, DType dtype, std::int64_t tokens, std::int64_t width
 }
 
 /// The struct that the kernels of a GEMM take.
-Args args_of(const Problem& linear, const PrefetchLinearArgs& args) {
+Args args_of(const Problem& linear, const PrefetchLinearArgs& args, const Matrix& weight) {
+  if (weight.format.quantized())
+    return Args(QuantizedLinearArgs{args, weight.scales.data(), weight.zeros.as<signed char>(),
+                                    weight.order.as<int>()});
   const bool fused = linear["prologue"] != kPrologueNone || linear["epilogue"] != kEpilogueNone;
   return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
 }
@@ -56,12 +59,12 @@ Assembly::Assembly(const ModelConfig& config, const Weights& weights, const floa
       fusion_(fusion),
       problems_(book.ops(), config, weights.dtype) {}
 
-void Assembly::linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias,
+void Assembly::linear(const Problem& problem, const void* x, const Matrix& weight, const Buffer& bias,
                       void* y, Output output, const void* norm_weight, const void* residual,
-                      const Buffer* next_weight) {
-  auto entry = book_.get(problem);
+                      const Matrix* next_weight) {
+  auto entry = book_.get(with_weights(problem, weight.format));
   const LinearArgs args{.x = x,
-                        .weight = weight.data(),
+                        .weight = weight.weight.data(),
                         .bias = bias.data(),
                         .y = y,
                         .workspace = entry->workspace.data(),
@@ -71,17 +74,18 @@ void Assembly::linear(const Problem& problem, const void* x, const Buffer& weigh
                           a.squares.as<float>(),
                           a.rows_b.data(),
                           a.squares.as<float>()}};
-  if (next_weight) {
-    all.next_weight = next_weight->data();
+  if (next_weight && !next_weight->format.quantized()) {
+    const Buffer& next = next_weight->weight;
+    all.next_weight = next.data();
     all.next_row_bytes = static_cast<int>(config_.hidden * static_cast<int>(size_of(weights_.dtype)));
-    all.next_rows = static_cast<int>(next_weight->bytes() / static_cast<std::size_t>(all.next_row_bytes));
+    all.next_rows = static_cast<int>(next.bytes() / static_cast<std::size_t>(all.next_row_bytes));
   }
-  calls_.push_back({std::move(entry), args_of(problem, all), {std::move(output)}, layer_});
+  calls_.push_back({std::move(entry), args_of(problem, all, weight), {std::move(output)}, layer_});
 }
 
 void Assembly::linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
-                                  const void* x, const Buffer& weight, const Buffer& bias,
-                                  const Buffer& norm_weight, const Buffer* next_weight) {
+                                  const void* x, const Matrix& weight, const Buffer& bias,
+                                  const Buffer& norm_weight, const Matrix* next_weight) {
   const Activations& a = activations_;
   if (fusion_.norm || fusion_.split_norm) {
     linear(problem, x, weight, bias, a.residual.data(),
@@ -208,7 +212,8 @@ void Assembly::attention_decode(int layer, const KvCache& cache, int batch, cons
                                  .block_table = kv.block_table};
   if (fusion_.o)
     add(std::move(entry),
-        ProjectDecodeArgs{args, w.o.data(), activations_.residual.data(), activations_.residual.data()},
+        ProjectDecodeArgs{args, w.o.weight.data(), activations_.residual.data(),
+                          activations_.residual.data()},
         std::move(outputs));
   else if (append && config_.rope.kind == RopeKind::dynamic_ntk)
     add(std::move(entry),
@@ -288,10 +293,12 @@ void Assembly::gather(const int* indices, int count, void* to, int* bad_token) {
 Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book,
                        const Activations& activations, int batch, void* logits, int* ids,
                        const Fusion& fusion) {
-  const Problem problem = ModelProblems(book.ops(), config, weights.dtype).lm_head(batch, fusion);
+  const bool is_tied = !weights.lm_head.weight.data();
+  const Problem problem = with_weights(
+      ModelProblems(book.ops(), config, weights.dtype).lm_head(batch, fusion), weights.lm_head.format);
   auto entry = book.get(problem);
   const LinearArgs args{.x = rows_of(activations, problem),
-                        .weight = weights.head(),
+                        .weight = is_tied ? weights.embedding.data() : weights.lm_head.weight.data(),
                         .y = logits,
                         .workspace = entry->workspace.data(),
                         .tokens = batch};
@@ -300,7 +307,7 @@ Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBo
                                 nullptr,
                                 nullptr}};
   return {std::move(entry),
-          args_of(problem, all),
+          args_of(problem, all, weights.lm_head),
           {Output::dense(-1, "lm_head", "out", weights.dtype, batch, config.vocab, logits)}};
 }
 

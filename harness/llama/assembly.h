@@ -74,15 +74,16 @@ class Assembly {
   ModelProblems of(const KvCache& cache) const {
     return {book_.ops(), config_, weights_.dtype, cache.format()};
   }
-  /// `norm_weight` and `residual`: null where the problem has no such prologue or epilogue. `next_weight`: of
-  /// the GEMM that reads the output, which a kernel may prefetch; null: none.
-  void linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias, void* y,
+  /// `problem`: but for the format of `weight`. `norm_weight` and `residual`: null where the problem has no
+  /// such prologue or epilogue. `next_weight`: of the GEMM that reads the output, which a kernel may
+  /// prefetch; null: none.
+  void linear(const Problem& problem, const void* x, const Matrix& weight, const Buffer& bias, void* y,
               Output output, const void* norm_weight = nullptr, const void* residual = nullptr,
-              const Buffer* next_weight = nullptr);
+              const Matrix* next_weight = nullptr);
   /// A GEMM that ends in the residual stream, and the norm that follows; `norm` names both.
   void linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
-                          const void* x, const Buffer& weight, const Buffer& bias, const Buffer& norm_weight,
-                          const Buffer* next_weight);
+                          const void* x, const Matrix& weight, const Buffer& bias, const Buffer& norm_weight,
+                          const Matrix* next_weight);
   void add_norm(int layer, const char* name, const void* x, const Buffer& weight);
 
   const ModelConfig& config_;

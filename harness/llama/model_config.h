@@ -10,6 +10,7 @@
 #include "harness/core/facts.h"
 #include "harness/core/rope.h"
 #include "harness/llama/quantization_config.h"
+#include "harness/llama/weight_format.h"
 
 namespace warptune {
 
@@ -28,6 +29,7 @@ struct ModelConfig {
   bool tied_embeddings = false;
   bool attention_bias = false;  // q, k, v and o have a bias
   std::vector<int> eos = {};
+  WeightFormat weights = {};  // of the matrices of the layers, but for those that a checkpoint excepts
   std::optional<QuantizationConfig> quantization = {};  // none: weights are in 16 bits
 
   int qkv_width() const { return (q_heads + 2 * kv_heads) * head_dim; }

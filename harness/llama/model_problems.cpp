@@ -103,20 +103,24 @@ Problem ModelProblems::linear(std::int64_t tokens, std::int64_t in, std::int64_t
                          {"prologue", prologue},
                          {"epilogue", epilogue}});
 }
+Problem ModelProblems::layer_linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias,
+                                    const char* prologue, const char* epilogue) const {
+  return with_weights(linear(tokens, in, out, bias, prologue, epilogue), config_.weights);
+}
 Problem ModelProblems::qkv(std::int64_t tokens, const Fusion& fusion) const {
-  return linear(tokens, config_.hidden, config_.qkv_width(), false, norm_before(fusion));
+  return layer_linear(tokens, config_.hidden, config_.qkv_width(), false, norm_before(fusion));
 }
 Problem ModelProblems::o(std::int64_t tokens, const Fusion& fusion) const {
-  return linear(tokens, config_.q_width(), config_.hidden, config_.attention_bias, "none",
-                residual_after(fusion));
+  return layer_linear(tokens, config_.q_width(), config_.hidden, config_.attention_bias, "none",
+                      residual_after(fusion));
 }
 Problem ModelProblems::gate_up(std::int64_t tokens, const Fusion& fusion) const {
   if (fusion.swiglu)
-    return linear(tokens, config_.hidden, config_.intermediate, false, norm_before(fusion), "swiglu");
-  return linear(tokens, config_.hidden, 2LL * config_.intermediate, false, norm_before(fusion));
+    return layer_linear(tokens, config_.hidden, config_.intermediate, false, norm_before(fusion), "swiglu");
+  return layer_linear(tokens, config_.hidden, 2LL * config_.intermediate, false, norm_before(fusion));
 }
 Problem ModelProblems::down(std::int64_t tokens, const Fusion& fusion) const {
-  return linear(tokens, config_.intermediate, config_.hidden, false, "none", residual_after(fusion));
+  return layer_linear(tokens, config_.intermediate, config_.hidden, false, "none", residual_after(fusion));
 }
 Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const {
   return linear(tokens, config_.hidden, config_.vocab, false, norm_before(fusion),
@@ -168,7 +172,7 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                                    {"hidden", str(with_o ? config_.hidden : 0)}});
 }
 bool ModelProblems::can_split_norm() const {
-  return config_.hidden % kSquaresGroup == 0 && dtype_ != DType::fp16;
+  return config_.hidden % kSquaresGroup == 0 && dtype_ != DType::fp16 && !config_.weights.quantized();
 }
 std::vector<Fusion> ModelProblems::fusions(std::int64_t tokens) const {
   if (tokens > kMaxFusedTokens) return {};
@@ -181,7 +185,7 @@ bool ModelProblems::can_fuse_o(std::int64_t batch) const {
   const std::int64_t bytes = static_cast<std::int64_t>(config_.hidden) * config_.q_width() *
                              static_cast<std::int64_t>(size_of(dtype_));
   return batch <= kMaxFusedOTokens && bytes <= kMaxFusedOBytes && !config_.attention_bias &&
-         config_.rope.kind != RopeKind::dynamic_ntk;
+         config_.rope.kind != RopeKind::dynamic_ntk && !config_.weights.quantized();
 }
 Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len,
                                          bool uneven) const {

@@ -34,6 +34,7 @@ class ModelProblems {
   Problem gather(std::int64_t tokens, std::int64_t rows) const;
   Problem rms_norm(std::int64_t tokens) const;
   Problem add_rms_norm(std::int64_t tokens) const;
+  /// On weights that are not quantized.
   Problem linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias = false,
                  const char* prologue = "none", const char* epilogue = "none") const;
   /// The first layer's qkv follows no GEMM: with a split norm it is that of {}.
@@ -52,7 +53,8 @@ class ModelProblems {
   /// `with_o`: o and its residual add are fused in, too; needs can_fuse_o() and `append`.
   Problem attention_decode(std::int64_t batch, std::int64_t context, bool append, bool with_o = false) const;
   bool can_fuse_o(std::int64_t batch) const;
-  /// Whether the residual stream has whole groups of squares, and its dtype the range for x times a weight.
+  /// Whether the residual stream has whole groups of squares, its dtype the range for x times a weight, and
+  /// the weights kernels for it: those that are not quantized.
   bool can_split_norm() const;
   /// The fusions of norm and SwiGLU that are worth a trial for `tokens` tokens beside separate launches:
   /// kernels for half a norm are for two tokens and more.
@@ -67,6 +69,9 @@ class ModelProblems {
   Problem advance(std::int64_t batch) const;
 
  private:
+  /// A matrix of a layer.
+  Problem layer_linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias,
+                       const char* prologue, const char* epilogue = "none") const;
   Problem make(const char* op, const std::vector<std::pair<std::string, std::string>>& dims) const;
 
   const OpTable& ops_;

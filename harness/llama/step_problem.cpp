@@ -14,18 +14,20 @@ Problem step_problem(const ModelConfig& model, DType dtype, int batch, std::int6
   step.dims.set("model", 0, model.name);
   step.dims.set("batch", batch);
   step.dims.set("context", context_bucket(context));
+  if (model.weights.quantized()) step.dims.set("weights", 0, model.weights.str());
   // As in a plan set: "+kv=int8+page=16".
   if (const std::string suffix = kv.suffix(); !suffix.empty()) step.dims.set("cache", 0, suffix.substr(1));
   return step;
 }
 
 StepSpec step_spec(const Problem& step, const ModelConfig& model) {
-  const Assignment::Entry* cache = step.dims.find("cache");
-  const StepSpec spec{.model = model,
-                      .dtype = step.dtype,
-                      .batch = static_cast<int>(step.dims.get("batch", 0)),
-                      .context = static_cast<int>(step.dims.get("context", 0)),
-                      .kv = parse_kv_suffix(cache ? cache->label : "")};
+  const Assignment::Entry *cache = step.dims.find("cache"), *weights = step.dims.find("weights");
+  StepSpec spec{.model = model,
+                .dtype = step.dtype,
+                .batch = static_cast<int>(step.dims.get("batch", 0)),
+                .context = static_cast<int>(step.dims.get("context", 0)),
+                .kv = parse_kv_suffix(cache ? cache->label : "")};
+  spec.model.weights = parse_weight_format(weights ? weights->label : "same");
   if (spec.batch < 1 || step_problem(spec).key() != step.key())
     throw InputError(fmt::format("{} is no step of {}", step.key(), model.name));
   return spec;

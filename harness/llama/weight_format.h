@@ -1,5 +1,11 @@
 #pragma once
 // How a matrix of weights is quantized: the dims of op linear that say so.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "harness/core/dtype.h"
+#include "harness/core/problem.h"
 #include "kernels/linear/packed_weights.h"
 
 namespace warptune {
@@ -9,8 +15,23 @@ struct WeightFormat {
   int group = 0;               // columns of a row that share a scale; 0: the whole row
   bool zeros = false;          // groups have zero points
   bool act_order = false;      // column i of the matrix multiplies x[order[i]]
+
   bool quantized() const { return weights != kWeightsSame; }
+  /// "int4:group=128:zeros"; "same" where it is not quantized.
+  std::string str() const;
   bool operator==(const WeightFormat&) const = default;
 };
+
+/// The format of such a text. int4 without a group has groups of 128. Throws InputError.
+WeightFormat parse_weight_format(std::string_view text);
+
+/// The same GEMM on weights of that format.
+Problem with_weights(Problem linear, const WeightFormat& format);
+
+/// The dtype of the scales of a quantized matrix.
+DType scale_dtype(const WeightFormat& format);
+
+/// Bytes of a matrix on the device, of `dtype` where it is not quantized.
+double matrix_bytes(const WeightFormat& format, DType dtype, std::int64_t rows, std::int64_t columns);
 
 }  // namespace warptune

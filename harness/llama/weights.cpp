@@ -8,6 +8,8 @@
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
+#include "harness/llama/quantize.h"
+#include "harness/llama/quantized_matrix.h"
 #include "harness/llama/safetensors.h"
 
 namespace warptune {
@@ -34,8 +36,10 @@ DType stored_dtype(const StoredTensor& tensor, const std::string& name) {
 /// Reads tensors of a checkpoint into device memory.
 class Loader {
  public:
-  Loader(Device& device, DType dtype, const std::filesystem::path& folder, std::size_t staging_bytes)
+  Loader(Device& device, const std::optional<QuantizationConfig>& quantization, DType dtype,
+         const std::filesystem::path& folder, std::size_t staging_bytes)
       : device_(device),
+        quantization_(quantization),
         dtype_(dtype),
         checkpoint_(folder),
         staging_(staging_bytes > 0 ? device.upload_staging(staging_bytes) : nullptr) {}
@@ -58,9 +62,32 @@ class Loader {
   Buffer matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
     return load({{name, rows}}, columns);
   }
+  /// The modules `parts`, one below the other: as a quantized checkpoint has them, else in `format`.
+  Matrix modules(const std::vector<std::pair<std::string, std::int64_t>>& parts, std::int64_t columns,
+                 const WeightFormat& format = {}) {
+    if (quantization_) {
+      if (auto matrix = read_quantized(checkpoint_, *quantization_, parts, columns)) {
+        for (std::string& note : matrix->notes) notes_.push_back(std::move(note));
+        return uploaded_matrix(*matrix);
+      }
+    }
+    std::vector<std::pair<std::string, std::int64_t>> tensors;
+    for (const auto& [module, rows] : parts) tensors.emplace_back(module + ".weight", rows);
+    if (!format.quantized() || quantization_) return {.weight = load(tensors, columns)};
+    std::vector<FloatRows> rows;
+    for (const auto& [name, count] : tensors) {
+      const StoredTensor& tensor = checkpoint_.tensor(name, {count, columns});
+      rows.push_back({stored_dtype(tensor, name), count, tensor.data.data()});
+    }
+    return uploaded_matrix(quantize(format, rows, columns));
+  }
   Buffer vector(const std::string& name, std::int64_t length) { return load({{name, length}}, 0); }
   bool has(const std::string& name) const { return checkpoint_.has(name); }
-  const std::string& note() const { return checkpoint_.note(); }
+  std::vector<std::string> notes() const {
+    std::vector<std::string> all = notes_;
+    if (!checkpoint_.note().empty()) all.push_back(checkpoint_.note());
+    return all;
+  }
   /// Whether two matrices hold the same bytes.
   bool equal(const std::string& a, const std::string& b, std::int64_t rows, std::int64_t columns) const {
     const StoredTensor &x = checkpoint_.tensor(a, {rows, columns}),
@@ -69,6 +96,17 @@ class Loader {
   }
 
  private:
+  Matrix uploaded_matrix(const QuantizedMatrix& matrix) {
+    const auto to_device = [&](std::span<const std::byte> bytes) {
+      return bytes.empty() ? Buffer() : uploaded(device_, bytes);
+    };
+    return {.format = matrix.format,
+            .weight = to_device(matrix.weight),
+            .scales = to_device(matrix.scales),
+            .zeros = to_device(std::as_bytes(std::span(matrix.zeros))),
+            .order = to_device(std::as_bytes(std::span(matrix.order)))};
+  }
+
   void upload(const StoredTensor& tensor, const std::string& name, std::byte* to) {
     const DType from = stored_dtype(tensor, name);
     const std::size_t count = tensor.data.size() / size_of(from);
@@ -119,10 +157,12 @@ class Loader {
   }
 
   Device& device_;
+  const std::optional<QuantizationConfig>& quantization_;
   DType dtype_;
   Checkpoint checkpoint_;
   std::unique_ptr<UploadStaging> staging_;  // null: uploads from pageable memory
   std::vector<std::byte> converted_;
+  std::vector<std::string> notes_;
 };
 
 /// Makes random tensors, each with a seed of its own.
@@ -131,9 +171,10 @@ class RandomTensors {
   RandomTensors(Device& device, DType dtype, std::uint64_t seed)
       : device_(device), dtype_(dtype), seed_(seed) {}
 
-  Buffer uniform(std::int64_t count, double scale) {
-    Buffer buffer = device_.allocate(static_cast<std::size_t>(count) * size_of(dtype_));
-    device_.fill_random(buffer.data(), dtype_, count, seed_ * 0x9e3779b97f4a7c15ull + ++made_,
+  Buffer uniform(std::int64_t count, double scale) { return uniform(dtype_, count, scale); }
+  Buffer uniform(DType dtype, std::int64_t count, double scale) {
+    Buffer buffer = device_.allocate(static_cast<std::size_t>(count) * size_of(dtype));
+    device_.fill_random(buffer.data(), dtype, count, seed_ * 0x9e3779b97f4a7c15ull + ++made_,
                         static_cast<float>(scale));
     return buffer;
   }
@@ -141,6 +182,18 @@ class RandomTensors {
   /// inputs.
   Buffer matrix(std::int64_t out, std::int64_t in, double gain = 1) {
     return uniform(out * in, gain * std::sqrt(3.0 / static_cast<double>(in)));
+  }
+  /// The same in a format: values are uniform in all bytes, of fp8 up to 1; scales make the variance.
+  Matrix matrix(const WeightFormat& format, std::int64_t out, std::int64_t in, double gain = 1) {
+    if (!format.quantized()) return {.weight = matrix(out, in, gain)};
+    const bool is_fp8 = format.weights == kWeightsFp8;
+    const double variance = is_fp8 ? 1.0 / 3 : std::exp2(2 * weight_bits(format.weights)) / 12;
+    const double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
+    return {
+        .format = format,
+        .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, packed_bytes(format.weights, out, in),
+                          is_fp8 ? 1 : 128),
+        .scales = uniform(scale_dtype(format), scale_count(format.weights, format.group, out, in), scale)};
   }
   Buffer ones(std::int64_t count) {
     std::vector<std::byte> host(static_cast<std::size_t>(count) * size_of(dtype_));
@@ -165,10 +218,15 @@ Buffer uploaded(Device& device, std::span<const std::byte> bytes) {
 
 double weight_bytes(const ModelConfig& c, DType dtype) {
   const double hidden = c.hidden;
-  double layer = 2 * hidden + hidden * c.qkv_width() + hidden * c.q_width() + 3 * hidden * c.intermediate;
-  if (c.attention_bias) layer += c.qkv_width() + hidden;
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
+    return matrix_bytes(c.weights, dtype, rows, columns);
+  };
+  const double matrices = matrix(c.qkv_width(), c.hidden) + matrix(c.hidden, c.q_width()) +
+                          matrix(2LL * c.intermediate, c.hidden) + matrix(c.hidden, c.intermediate);
+  double vectors = 2 * hidden;
+  if (c.attention_bias) vectors += c.qkv_width() + hidden;
   const double tables = c.vocab * hidden * (c.tied_embeddings ? 1 : 2);
-  return (c.layers * layer + hidden + tables) * static_cast<double>(size_of(dtype));
+  return c.layers * matrices + (c.layers * vectors + hidden + tables) * static_cast<double>(size_of(dtype));
 }
 
 std::string load_line(double bytes, double seconds) {
@@ -177,13 +235,26 @@ std::string load_line(double bytes, double seconds) {
                      large ? "GB" : "MB", seconds, bytes / seconds * 1e-9);
 }
 
+ModelConfig read_model(const std::filesystem::path& folder) {
+  ModelConfig config = read_model_config(folder / "config.json");
+  if (!config.quantization) return config;
+  const Checkpoint checkpoint(folder);
+  for (int i = 0; i < config.layers && !config.weights.quantized(); ++i) {
+    const std::pair<std::string, std::int64_t> o = {fmt::format("model.layers.{}.self_attn.o_proj", i),
+                                                    config.hidden};
+    if (const auto matrix =
+            read_quantized(checkpoint, *config.quantization, std::span(&o, 1), config.q_width()))
+      config.weights = matrix->format;
+  }
+  return config;
+}
+
 Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const std::filesystem::path& folder,
                      std::size_t staging_bytes) {
   // A small model needs no large buffers; page-locking takes time.
   staging_bytes = std::min(staging_bytes, static_cast<std::size_t>(weight_bytes(c, dtype)));
-  Loader loader(device, dtype, folder, staging_bytes);
+  Loader loader(device, c.quantization, dtype, folder, staging_bytes);
   Weights w{.dtype = dtype};
-  if (!loader.note().empty()) w.notes.push_back(loader.note());
   const std::string embedding = "model.embed_tokens.weight", head = "lm_head.weight";
   // A tied model needs one of the two.
   const bool only_head = c.tied_embeddings && !loader.has(embedding) && loader.has(head);
@@ -199,11 +270,10 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
                       mlp = layer + "mlp.";
     LayerWeights l;
     l.input_norm = loader.vector(layer + "input_layernorm.weight", c.hidden);
-    l.qkv = loader.load({{attention + "q_proj.weight", q},
-                         {attention + "k_proj.weight", kv},
-                         {attention + "v_proj.weight", kv}},
-                        c.hidden);
-    l.o = loader.matrix(attention + "o_proj.weight", c.hidden, q);
+    l.qkv =
+        loader.modules({{attention + "q_proj", q}, {attention + "k_proj", kv}, {attention + "v_proj", kv}},
+                       c.hidden, c.weights);
+    l.o = loader.modules({{attention + "o_proj", c.hidden}}, q, c.weights);
     if (c.attention_bias) {
       l.qkv_bias = loader.load(
           {{attention + "q_proj.bias", q}, {attention + "k_proj.bias", kv}, {attention + "v_proj.bias", kv}},
@@ -211,14 +281,15 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
       l.o_bias = loader.vector(attention + "o_proj.bias", c.hidden);
     }
     l.attention_norm = loader.vector(layer + "post_attention_layernorm.weight", c.hidden);
-    l.gate_up = loader.load(
-        {{mlp + "gate_proj.weight", c.intermediate}, {mlp + "up_proj.weight", c.intermediate}}, c.hidden);
-    l.down = loader.matrix(mlp + "down_proj.weight", c.hidden, c.intermediate);
+    l.gate_up = loader.modules({{mlp + "gate_proj", c.intermediate}, {mlp + "up_proj", c.intermediate}},
+                               c.hidden, c.weights);
+    l.down = loader.modules({{mlp + "down_proj", c.hidden}}, c.intermediate, c.weights);
     w.layers.push_back(std::move(l));
   }
   w.final_norm = loader.vector("model.norm.weight", c.hidden);
-  if (!c.tied_embeddings) w.lm_head = loader.matrix(head, c.vocab, c.hidden);
+  if (!c.tied_embeddings) w.lm_head = loader.modules({{"lm_head", c.vocab}}, c.hidden);
   device.synchronize();
+  std::ranges::move(loader.notes(), std::back_inserter(w.notes));
   return w;
 }
 
@@ -232,19 +303,19 @@ Weights random_weights(Device& device, const ModelConfig& c, DType dtype, std::u
   for (int i = 0; i < c.layers; ++i) {
     LayerWeights l;
     l.input_norm = random.ones(c.hidden);
-    l.qkv = random.matrix(c.qkv_width(), c.hidden);
-    l.o = random.matrix(c.hidden, c.q_width(), branch);
+    l.qkv = random.matrix(c.weights, c.qkv_width(), c.hidden);
+    l.o = random.matrix(c.weights, c.hidden, c.q_width(), branch);
     if (c.attention_bias) {
       l.qkv_bias = random.uniform(c.qkv_width(), 0.1);
       l.o_bias = random.uniform(c.hidden, 0.1 * branch);
     }
     l.attention_norm = random.ones(c.hidden);
-    l.gate_up = random.matrix(2LL * c.intermediate, c.hidden);
-    l.down = random.matrix(c.hidden, c.intermediate, branch);
+    l.gate_up = random.matrix(c.weights, 2LL * c.intermediate, c.hidden);
+    l.down = random.matrix(c.weights, c.hidden, c.intermediate, branch);
     w.layers.push_back(std::move(l));
   }
   w.final_norm = random.ones(c.hidden);
-  if (!c.tied_embeddings) w.lm_head = random.matrix(c.vocab, c.hidden);
+  if (!c.tied_embeddings) w.lm_head.weight = random.matrix(c.vocab, c.hidden);
   device.synchronize();
   return w;
 }

@@ -11,16 +11,23 @@
 
 namespace warptune {
 
-/// Matrices are [out, in]. Biases are empty buffers where the model has none.
+/// A matrix [out, in] as op linear takes it.
+struct Matrix {
+  WeightFormat format = {};
+  Buffer weight;                // packed where it is quantized
+  Buffer scales, zeros, order;  // empty where its format has none
+};
+
+/// Biases are empty buffers where the model has none.
 struct LayerWeights {
   Buffer input_norm;      // [hidden]
-  Buffer qkv;             // [q_heads + 2 * kv_heads, head_dim, hidden]: q, then k, then v
+  Matrix qkv;             // [q_heads + 2 * kv_heads, head_dim, hidden]: q, then k, then v
   Buffer qkv_bias;        // [q_heads + 2 * kv_heads, head_dim]
-  Buffer o;               // [hidden, q_heads * head_dim]
+  Matrix o;               // [hidden, q_heads * head_dim]
   Buffer o_bias;          // [hidden]
   Buffer attention_norm;  // [hidden], before the MLP
-  Buffer gate_up;         // [2 * intermediate, hidden]: gate, then up
-  Buffer down;            // [hidden, intermediate]
+  Matrix gate_up;         // [2 * intermediate, hidden]: gate, then up
+  Matrix down;            // [hidden, intermediate]
 };
 
 struct Weights {
@@ -28,15 +35,17 @@ struct Weights {
   Buffer embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
   Buffer final_norm;               // [hidden]
-  Buffer lm_head;                  // [vocab, hidden]; empty if tied to the embedding
+  Matrix lm_head;                  // [vocab, hidden]; empty if tied to the embedding
   std::vector<std::string> notes;  // sentences about the checkpoint for the user
-  const void* head() const { return lm_head.data() ? lm_head.data() : embedding.data(); }
 };
+
+/// The config of a checkpoint folder, with the format of the first quantized layer. Throws InputError.
+ModelConfig read_model(const std::filesystem::path& folder);
 
 /// Device memory with these bytes.
 Buffer uploaded(Device& device, std::span<const std::byte> bytes);
 
-/// Bytes of all weights on the device.
+/// Bytes of all weights on the device, with the matrices of the layers in config.weights.
 double weight_bytes(const ModelConfig& config, DType dtype);
 
 /// Size of each staging buffer of a load: large enough that a copy outlasts its start, small enough for the
@@ -44,13 +53,15 @@ double weight_bytes(const ModelConfig& config, DType dtype);
 /// (results/h200/evidence/load_weights.csv).
 inline constexpr std::size_t kStagingBytes = std::size_t{16} << 20;
 
-/// Loads a checkpoint folder and converts to `dtype`. Throws InputError if a tensor is missing or wrong.
+/// Loads a checkpoint folder and converts to `dtype`. Quantized matrices stay as they are; where none is, the
+/// matrices of the layers are quantized to config.weights. Throws InputError if a tensor is missing or wrong.
 /// `staging_bytes` 0: without staging buffers, straight from the mapped file.
 Weights load_weights(Device& device, const ModelConfig& config, DType dtype,
                      const std::filesystem::path& folder, std::size_t staging_bytes = kStagingBytes);
 /// "weights: 13.5 GB in 2.94 s, 4.6 GB/s".
 std::string load_line(double bytes, double seconds);
-/// Random matrices, scaled to keep activations and logits near 1; norms are 1, biases small.
+/// Random matrices, those of the layers in config.weights, scaled to keep activations and logits near 1;
+/// norms are 1, biases small.
 Weights random_weights(Device& device, const ModelConfig& config, DType dtype, std::uint64_t seed);
 
 }  // namespace warptune

@@ -322,6 +322,7 @@ StepPlans step_plans_of(const Json& json) {
 Json to_json(const StepJob& job) {
   return {{"type", "step"},
           {"model", job.model},
+          {"weights", job.spec.model.weights.str()},
           {"dtype", name_of(job.spec.dtype)},
           {"batch", job.spec.batch},
           {"context", job.spec.context},
@@ -334,7 +335,8 @@ Json to_json(const StepJob& job) {
 
 StepJob step_job_of(const Json& json) {
   return {.model = get<std::string>(json, "model"),
-          .spec = {.model = {},
+          .spec = {.model = {.weights = word(
+                                 [&] { return parse_weight_format(get<std::string>(json, "weights")); })},
                    .dtype = word([&] { return parse_dtype(get<std::string>(json, "dtype")); }),
                    .batch = get<int>(json, "batch"),
                    .context = get<int>(json, "context"),

@@ -232,8 +232,8 @@ class Loader {
 
   void read_model(const YAML::Node& node) {
     yaml_.expect_keys(node, "an item of 'models'",
-                      {"model", "batch", "context", "prompt_len", "kv_dtype", "k_layout", "page_size",
-                       "window", "dtypes", "cache", "ops", "variants", "skip", "max_configs"});
+                      {"model", "batch", "context", "prompt_len", "weights", "kv_dtype", "k_layout",
+                       "page_size", "window", "dtypes", "cache", "ops", "variants", "skip", "max_configs"});
     const ModelItem model = read_model_item(yaml_, node, folder_);
     const auto dtypes = node["dtypes"] ? dtypes_of(yaml_, node["dtypes"]) : dtypes_;
 

@@ -7,6 +7,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/limits.h"
 #include "harness/llama/model_problems.h"
+#include "harness/llama/weights.h"
 
 namespace warptune {
 namespace {
@@ -73,17 +74,28 @@ KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node) {
   return format;
 }
 
+/// The formats of 'weights', by default that of the model.
+std::vector<WeightFormat> weights_of(const YamlReader& yaml, const YAML::Node& node,
+                                     const ModelConfig& model) {
+  if (!node["weights"]) return {model.weights};
+  std::vector<WeightFormat> formats;
+  for (const std::string& text : yaml.values(node["weights"], "'weights'"))
+    formats.push_back(yaml.at(node["weights"], [&] { return parse_weight_format(text); }));
+  return formats;
+}
+
 }  // namespace
 
 double ModelItem::given_count() const {
-  return static_cast<double>(batches.size()) * static_cast<double>(contexts.size() + prompt_lens.size());
+  return static_cast<double>(weights.size() * batches.size()) *
+         static_cast<double>(contexts.size() + prompt_lens.size());
 }
 
 double ModelItem::least_problems(DType dtype) const {
   double passes = static_cast<double>(distinct_buckets(contexts).size());
   for (const std::int64_t length : prompt_lens)
     passes += static_cast<double>(prompt_pieces(model, dtype, length));
-  return static_cast<double>(batches.size()) * passes;
+  return static_cast<double>(weights.size() * batches.size()) * passes;
 }
 
 std::vector<ModelProblem> ModelItem::problems(const OpTable& ops, DType dtype, std::int64_t batch) const {
@@ -98,21 +110,23 @@ std::vector<ModelProblem> ModelItem::problems(const OpTable& ops, DType dtype, s
     }
     std::for_each(all.begin() + first, all.end(), [&](ModelProblem& p) { p.share /= sum; });
   };
-  if (!contexts.empty()) append(decode_problems(ops, model, dtype, static_cast<int>(batch), contexts, kv));
-  if (!prompt_lens.empty())
-    append(prefill_problems(ops, model, dtype, static_cast<int>(batch), prompt_lens, kv));
+  ModelConfig stored = model;
+  for (const WeightFormat& format : weights) {
+    stored.weights = format;
+    if (!contexts.empty()) append(decode_problems(ops, stored, dtype, static_cast<int>(batch), contexts, kv));
+    if (!prompt_lens.empty())
+      append(prefill_problems(ops, stored, dtype, static_cast<int>(batch), prompt_lens, kv));
+  }
   return all;
 }
 
-ModelConfig model_named(const std::string& name) {
-  return is_preset(name) ? preset(name) : read_model_config(std::filesystem::path(name) / "config.json");
-}
+ModelConfig model_named(const std::string& name) { return is_preset(name) ? preset(name) : read_model(name); }
 
 std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& node,
                                      const std::filesystem::path& folder, const std::vector<DType>& dtypes) {
-  yaml.expect_keys(
-      node, "an item of 'steps'",
-      {"model", "batch", "context", "kv_dtype", "k_layout", "page_size", "window", "dtypes", "candidates"});
+  yaml.expect_keys(node, "an item of 'steps'",
+                   {"model", "batch", "context", "weights", "kv_dtype", "k_layout", "page_size", "window",
+                    "dtypes", "candidates"});
   for (const char* key : {"model", "context"})
     if (!node[key]) yaml.fail(node, fmt::format("an item of 'steps' needs '{}'", key));
   StepItem step{.model = full_name(yaml, node["model"], yaml.text(node["model"], "'model'"), folder)};
@@ -127,14 +141,16 @@ std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& n
   limit("batch", batches, kMaxStepBatch);
   limit("context", contexts, kMaxStepContext);
   std::vector<StepItem> steps;
-  for (const DType dtype : dtypes)
-    for (const std::int64_t batch : batches)
-      for (const std::int64_t context : distinct_buckets(contexts)) {
-        step.spec.dtype = dtype;
-        step.spec.batch = static_cast<int>(batch);
-        step.spec.context = static_cast<int>(context);
-        steps.push_back(step);
-      }
+  for (const WeightFormat& format : weights_of(yaml, node, step.spec.model))
+    for (const DType dtype : dtypes)
+      for (const std::int64_t batch : batches)
+        for (const std::int64_t context : distinct_buckets(contexts)) {
+          step.spec.model.weights = format;
+          step.spec.dtype = dtype;
+          step.spec.batch = static_cast<int>(batch);
+          step.spec.context = static_cast<int>(context);
+          steps.push_back(step);
+        }
   return steps;
 }
 
@@ -151,6 +167,7 @@ ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
           .batches = counts(yaml, node, "batch", {1}),
           .contexts = counts(yaml, node, "context"),
           .prompt_lens = counts(yaml, node, "prompt_len"),
+          .weights = weights_of(yaml, node, model),
           .kv = kv_format_of(yaml, node)};
 }
 

@@ -21,6 +21,7 @@ struct ModelProblem {
 struct ModelItem {
   ModelConfig model;
   std::vector<std::int64_t> batches, contexts, prompt_lens;
+  std::vector<WeightFormat> weights;
   KvFormat kv;
 
   /// The number of decode steps and prefills of one dtype.

@@ -173,6 +173,7 @@ class Steps {
       clear();
       StepSpec spec = job.spec;
       spec.model = model_named(job.model);
+      spec.model.weights = job.spec.model.weights;
       try {
         bench_ = std::make_unique<StepBench>(ops_, device_, std::move(spec));
       } catch (const ResourceError& e) {

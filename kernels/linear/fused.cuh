@@ -83,9 +83,9 @@ template <class T>
 inline constexpr bool kScalesBeforeRounding = is_same<T, fp16>;
 
 /// RMSNorm of x [kTokens, kIn] by a block, in one pass where the outputs are scaled: shared memory takes x *
-/// weight, rounded to T, and the outputs of token t are multiplied by scales[t]. Threads keep the weights of
-/// the norm in registers.
-template <class T, int kTokens, int kIn, int kThreads>
+/// weight, rounded to T, in rows of kPitch elements, and the outputs of token t are multiplied by scales[t].
+/// Threads keep the weights of the norm in registers.
+template <class T, int kTokens, int kIn, int kThreads, int kPitch = kIn>
 class BlockNorm {
  public:
   float scales[kTokens];  // after load_x(): what the outputs of a token are multiplied by
@@ -141,7 +141,7 @@ class BlockNorm {
         squares = fmaf(v[e], v[e], squares);
         v[e] *= w[e] * scale;
       }
-      if constexpr (kStores) store_vec<kVec>(shared + t * kIn + i * kVec, from_float<T>(v));
+      if constexpr (kStores) store_vec<kVec>(shared + t * kPitch + i * kVec, from_float<T>(v));
     }
     return squares;
   }

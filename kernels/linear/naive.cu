@@ -1,28 +1,30 @@
 // Naive GEMM on CUDA cores: the readable baseline.
-// Grid: one thread per output element (token, output row); a thread reads both rows element by element and
-//   accumulates in fp32. A fused norm takes every thread one more pass over x, SwiGLU a second row of weight.
-//   For argmax every thread puts a key (argmax.cuh). The squares of kSquaresGroup outputs are added by
-//   shuffles.
+// Grid: one thread per output element (token, output row); a thread reads both rows element by element, where
+//   the weights are quantized (packed_weights.cuh) converts each, and accumulates in fp32. A fused norm takes
+//   every thread one more pass over x, SwiGLU a second row of weight. For argmax every thread puts a key
+//   (argmax.cuh). The squares of kSquaresGroup outputs are added by shuffles.
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
+#include "kernels/linear/packed_weights.cuh"
 
 namespace warptune {
 
-/// Computes and stores output i of all tokens.
-template <class T, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, class Args>
+/// Computes and stores output i of all tokens. `Weights`: of PlainWeights or PackedWeights.
+template <class T, class Weights, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, class Args>
 __device__ __forceinline__ void compute_output(const Args& args, long long i) {
   const long long token = i / kOut, o = i % kOut;
   const T* x = static_cast<const T*>(args.x) + token * kIn;
-  const T* weight = static_cast<const T*>(args.weight) + o * kIn;
-  const auto dot = [&](const T* row) {
+  const auto dot = [&](long long row) {
+    const Weights weights(args, row);
     float sum = 0;
-    for (int k = 0; k < kIn; ++k) {
+    for (int i = 0; i < kIn; ++i) {
+      const int k = weights.column(i);
       float value = to_float(x[k]);
       if constexpr (kPrologue == kPrologueRmsNorm)
         value *= to_float(static_cast<const T*>(args.norm_weight)[k]);
-      sum += value * to_float(row[k]);
+      sum += value * weights[i];
     }
     return sum;
   };
@@ -38,9 +40,8 @@ __device__ __forceinline__ void compute_output(const Args& args, long long i) {
     for (int k = 0; k < kGroups; ++k) squares += args.squares[token * kGroups + k];
     scale = rsqrtf(squares / kIn + args.eps);
   }
-  float y = scale * dot(weight);
-  if constexpr (kEpilogue == kEpilogueSwiglu)
-    y = silu(y) * scale * dot(weight + static_cast<long long>(kOut) * kIn);
+  float y = scale * dot(o);
+  if constexpr (kEpilogue == kEpilogueSwiglu) y = silu(y) * scale * dot(o + kOut);
   const T rounded =
       store_output<T, kOut, kBias, kEpilogue>(args, static_cast<int>(token), static_cast<int>(o), y,
                                               load_residual<T, kOut, kEpilogue>(args, token, o));
@@ -59,12 +60,15 @@ __device__ __forceinline__ void compute_output(const Args& args, long long i) {
   }
 }
 
-template <class T, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kBlock>
-__global__ void __launch_bounds__(kBlock) linear_naive(LinearArgsOf<kPrologue, kEpilogue> args) {
+template <class T, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights, int kGroup,
+          int kZeros, int kActOrder, int kBlock>
+__global__ void __launch_bounds__(kBlock)
+    linear_naive(WeightArgsOf<kWeights, LinearArgsOf<kPrologue, kEpilogue>> args) {
+  using Weights = WeightsOf<T, kIn, kWeights, kGroup, kZeros, kActOrder>;
   pdl_wait();
   const long long i = static_cast<long long>(blockIdx.x) * kBlock + threadIdx.x;
   if (i < static_cast<long long>(args.tokens) * kOut)
-    compute_output<T, kIn, kOut, kBias, kPrologue, kEpilogue>(args, i);
+    compute_output<T, Weights, kIn, kOut, kBias, kPrologue, kEpilogue>(args, i);
   if constexpr (kEpilogue == kEpilogueArgmax) write_ids<T, kOut, kBlock>(args);
 }
 

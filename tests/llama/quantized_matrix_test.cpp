@@ -66,14 +66,12 @@ float dequantized(const QuantizedMatrix& m, std::int64_t columns, std::int64_t r
   const auto [byte, shift] = packed_position(m.format.weights, columns, row, i);
   const auto bits = std::to_integer<std::uint8_t>(m.weight[static_cast<std::size_t>(byte)]);
   const int group = m.format.group;
+  const std::int64_t in_scales = scale_index(m.format.weights, group, columns, row, i);
   if (m.format.weights == kWeightsFp8) {
     fp8 value;
     value.bits = bits;
-    return value * (group == 0
-                        ? element<float>(m.scales, row)
-                        : element<float>(m.scales, row / kFp8ScaleRows * (columns / group) + i / group));
+    return value * element<float>(m.scales, in_scales);
   }
-  const std::int64_t in_scales = group == 0 ? row : row * (columns / group) + i / group;
   const float scale = group == 0 ? element<float>(m.scales, in_scales)
                                  : static_cast<float>(element<fp16>(m.scales, in_scales));
   if (m.format.weights == kWeightsInt8) return static_cast<float>(static_cast<std::int8_t>(bits)) * scale;

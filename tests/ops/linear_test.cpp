@@ -43,6 +43,49 @@ Dims fused(const char* tokens, const char* in, const char* out, const char* prol
   return d;
 }
 
+/// With quantized weights; `extra`: more dims.
+Dims quantized(const char* tokens, const char* in, const char* out, const char* weights, const char* group,
+               const Dims& extra = {}) {
+  Dims d = dims(tokens, in, out);
+  d.emplace_back("weights", weights);
+  d.emplace_back("group", group);
+  d.insert(d.end(), extra.begin(), extra.end());
+  return d;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Quantized, Linear,
+    ::testing::Values(quantized("1", "128", "48", "int4", "0"), quantized("3", "160", "33", "int4", "32"),
+                      quantized("2", "384", "40", "int4", "128", {{"zeros", "yes"}}),
+                      quantized("5", "64", "7", "int4", "64", {{"zeros", "yes"}, {"act_order", "yes"}}),
+                      quantized("1", "256", "24", "int4", "64", {{"epilogue", "swiglu"}}),
+                      quantized("17", "96", "19", "int8", "0"),
+                      quantized("2", "128", "64", "int8", "32", {{"act_order", "yes"}}),
+                      quantized("3", "77", "40", "fp8", "0", {{"prologue", "rms_norm"}}),
+                      quantized("1", "256", "300", "fp8", "128", {{"epilogue", "argmax"}})),
+    shape_name);
+INSTANTIATE_TEST_SUITE_P(
+    Quantized, GpuLinear,
+    ::testing::Values(
+        quantized("1", "4096", "512", "int4", "128"), quantized("1", "512", "40", "int4", "0"),
+        quantized("1", "11008", "96", "int4", "128", {{"epilogue", "add"}}),
+        quantized("1", "1024", "264", "int4", "64", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
+        quantized("2", "2048", "104", "int4", "32", {{"zeros", "yes"}}),
+        quantized("3", "384", "33", "int4", "128", {{"act_order", "yes"}}),
+        quantized("5", "1024", "72", "int4", "64", {{"zeros", "yes"}, {"act_order", "yes"}}),
+        quantized("8", "2048", "100", "int4", "128", {{"prologue", "rms_norm"}}),
+        quantized("4", "160", "24", "int4", "32"), quantized("17", "1024", "130", "int4", "128"),
+        quantized("64", "512", "1032", "int4", "32", {{"zeros", "yes"}}),
+        quantized("130", "256", "72", "int4", "64", {{"act_order", "yes"}}),
+        quantized("1", "4096", "264", "int8", "0"), quantized("2", "1088", "40", "int8", "0"),
+        quantized("7", "640", "33", "int8", "128", {{"epilogue", "argmax"}}),
+        quantized("33", "512", "264", "int8", "0"), quantized("200", "384", "65", "int8", "32"),
+        quantized("1", "2048", "136", "fp8", "0", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
+        quantized("3", "1024", "300", "fp8", "128", {{"epilogue", "add"}}),
+        quantized("6", "576", "17", "fp8", "0"), quantized("40", "512", "200", "fp8", "128"),
+        quantized("257", "448", "24", "fp8", "0")),
+    shape_name);
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Linear,
     ::testing::Values(

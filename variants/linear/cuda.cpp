@@ -17,7 +17,8 @@ Variant naive() {
       .idea = "One thread per output reads elements one by one.",
       .parameters = {{"block", {64, 128, 256, 512}, "threads per block"}},
       .stages = {{.file = "linear/naive.cu",
-                  .kernel = "linear_naive<{dtype}, {in}, {out}, {bias}, {prologue}, {epilogue}, {block}>",
+                  .kernel = "linear_naive<{dtype}, {in}, {out}, {bias}, {prologue}, {epilogue}, {weights}, "
+                            "{group}, {zeros}, {act_order}, {block}>",
                   .geometry = {.grid = {"ceil_div(tokens * out, block)"}, .block = {"block"}}}},
       .workspace = kArgmaxWorkspace,
   };
@@ -238,13 +239,20 @@ Variant gemv_mma() {
 }  // namespace
 
 std::vector<Variant> linear_cuda() {
-  return {naive(),         tiled(),          mma(),     gemv_vectorized(), gemv_split_k(),
-          gemv_cp_async(), gemv_bulk_copy(), gemv_mma()};
+  std::vector<Variant> variants = unquantized(
+      {tiled(), mma(), gemv_vectorized(), gemv_split_k(), gemv_cp_async(), gemv_bulk_copy(), gemv_mma()});
+  variants.insert(variants.begin(), naive());
+  return variants;
 }
 
 std::vector<Variant> unfused(std::vector<Variant> variants) {
   for (Variant& variant : variants)
     variant.constraints.insert(variant.constraints.end(), {kNoPrologue, kNoEpilogue});
+  return variants;
+}
+
+std::vector<Variant> unquantized(std::vector<Variant> variants) {
+  for (Variant& variant : variants) variant.constraints.emplace_back("weights == same");
   return variants;
 }
 

@@ -1,11 +1,13 @@
 // Host variants of linear.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "harness/core/parallel.h"
 #include "kernels/linear/args.h"
+#include "kernels/linear/packed_weights.h"
 #include "variants/argmax/index_of_largest.h"
 #include "variants/linear/linear.h"
 
@@ -13,16 +15,17 @@ namespace warptune {
 namespace {
 
 /// Independent partial sums, so that the compiler may use vector registers.
-template <class T>
-float dot(const T* x, const T* w, std::int64_t n) {
+template <class T, class W>
+float dot(const T* x, const W* w, std::int64_t n) {
   constexpr std::int64_t kLanes = 16;
   float sums[kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
-    for (std::int64_t j = 0; j < kLanes; ++j) sums[j] += static_cast<float>(x[i + j]) * w[i + j];
+    for (std::int64_t j = 0; j < kLanes; ++j)
+      sums[j] += static_cast<float>(x[i + j]) * static_cast<float>(w[i + j]);
   float sum = 0;
   for (const float s : sums) sum += s;
-  for (; i < n; ++i) sum += static_cast<float>(x[i]) * w[i];
+  for (; i < n; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(w[i]);
   return sum;
 }
 
@@ -31,7 +34,12 @@ template <class T>
 class HostGemm {
  public:
   HostGemm(const Problem& p, const void* raw)
-      : args_(*static_cast<const LinearArgs*>(raw)), in_(p["in"]), out_(p["out"]), epilogue_(p["epilogue"]) {
+      : args_(*static_cast<const LinearArgs*>(raw)),
+        in_(p["in"]),
+        out_(p["out"]),
+        epilogue_(p["epilogue"]),
+        weights_(static_cast<int>(p["weights"])),
+        group_(static_cast<int>(p["group"])) {
     const bool normalizes = p["prologue"] == kPrologueRmsNorm, scales = p["prologue"] == kPrologueRmsScale;
     if (normalizes || scales || epilogue_ != kEpilogueNone) fused_ = static_cast<const FusedLinearArgs*>(raw);
     if (scales || epilogue_ == kEpilogueAddRms) split_ = static_cast<const SplitNormLinearArgs*>(raw);
@@ -46,14 +54,16 @@ class HostGemm {
   /// Computes an output with `dot` and stores it.
   template <class Dot>
   void compute(std::int64_t token, std::int64_t o, Dot dot) const {
-    const T* const weight = static_cast<const T*>(args_.weight);
     const float scale = scales_.empty() ? 1 : scales_[token];
-    float y = scale * dot(x(token), weight + o * in_, in_);
+    const auto dot_with = [&](std::int64_t row) {
+      if (weights_ != kWeightsSame) return dot(x(token), dequantized(row).data(), in_);
+      return dot(x(token), static_cast<const T*>(args_.weight) + row * in_, in_);
+    };
+    float y = scale * dot_with(o);
     if (args_.bias) y += static_cast<const T*>(args_.bias)[o];
     if (epilogue_ == kEpilogueAdd || epilogue_ == kEpilogueAddRms)
       y += static_cast<const T*>(fused_->residual)[token * out_ + o];
-    if (epilogue_ == kEpilogueSwiglu)
-      y = y / (1 + std::exp(-y)) * scale * dot(x(token), weight + (out_ + o) * in_, in_);
+    if (epilogue_ == kEpilogueSwiglu) y = y / (1 + std::exp(-y)) * scale * dot_with(out_ + o);
     static_cast<T*>(args_.y)[token * out_ + o] = y;
   }
 
@@ -64,6 +74,26 @@ class HostGemm {
   }
 
  private:
+  /// A row of quantized weights, in the order of x.
+  std::vector<float> dequantized(std::int64_t row) const {
+    const auto& args = static_cast<const QuantizedLinearArgs&>(args_);
+    const bool is_fp8 = weights_ == kWeightsFp8;
+    std::vector<float> values(in_);
+    for (std::int64_t i = 0; i < in_; ++i) {
+      const std::int64_t at = scale_index(weights_, group_, in_, row, i);
+      const float scale = group_ == 0 || is_fp8
+                              ? static_cast<const float*>(args.scales)[at]
+                              : static_cast<float>(static_cast<const fp16*>(args.scales)[at]);
+      const PackedPosition position = packed_position(weights_, in_, row, i);
+      const std::uint8_t byte = static_cast<const std::uint8_t*>(args.weight)[position.byte];
+      float value = static_cast<std::int8_t>(byte);
+      if (is_fp8) value = std::bit_cast<fp8>(byte);
+      if (weights_ == kWeightsInt4)
+        value = static_cast<float>((byte >> position.shift & 15) - 8 - (args.zeros ? args.zeros[at] : 0));
+      values[args.order ? args.order[i] : i] = value * scale;
+    }
+    return values;
+  }
   void store_ids() const {
     int* const ids = static_cast<const ArgmaxLinearArgs*>(fused_)->ids;
     for (std::int64_t token = 0; token < args_.tokens; ++token)
@@ -105,6 +135,7 @@ class HostGemm {
   const FusedLinearArgs* fused_ = nullptr;      // null: a plain GEMM
   const SplitNormLinearArgs* split_ = nullptr;  // null: no half of a norm
   std::int64_t in_, out_, epilogue_;
+  int weights_, group_;
   std::vector<T> normalized_;  // [tokens, in]; empty: x is taken as it is
   std::vector<float> scales_;  // [tokens]; empty: sums are taken as they are
 };
@@ -113,9 +144,9 @@ HostFunction naive(const Problem& p) {
   return [p](const void* raw) {
     with_float_dtype(p.dtype, [&]<class T>() {
       const HostGemm<T> gemm(p, raw);
-      const auto one_by_one = [](const T* x, const T* w, std::int64_t n) {
+      const auto one_by_one = [](const T* x, const auto* w, std::int64_t n) {
         float sum = 0;
-        for (std::int64_t i = 0; i < n; ++i) sum += static_cast<float>(x[i]) * w[i];
+        for (std::int64_t i = 0; i < n; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(w[i]);
         return sum;
       };
       for (std::int64_t token = 0; token < p["tokens"]; ++token)
@@ -134,7 +165,8 @@ HostFunction blocked(const Problem& p, std::int64_t block, int threads) {
       parallel_for(ceil_div(out, block), threads, [&](std::int64_t group) {
         const std::int64_t last = std::min(out, (group + 1) * block);
         for (std::int64_t token = 0; token < tokens; ++token)
-          for (std::int64_t o = group * block; o < last; ++o) gemm.compute(token, o, dot<T>);
+          for (std::int64_t o = group * block; o < last; ++o)
+            gemm.compute(token, o, [](auto... a) { return dot(a...); });
       });
       gemm.finish();
     });

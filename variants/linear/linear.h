@@ -6,6 +6,7 @@ Op linear();
 std::vector<Variant> linear_cuda();
 std::vector<Variant> linear_streaming_mma();
 std::vector<Variant> linear_wgmma();
+std::vector<Variant> linear_packed();
 std::vector<Variant> linear_host();
 #if WARPTUNE_HAS_CUBLASLT
 std::vector<Variant> linear_vendor();
@@ -21,4 +22,6 @@ inline const DerivedValue kWeightRows{"weight_rows", "epilogue == swiglu ? 2 * o
                                       "rows of the weight"};
 /// The same variants for plain GEMMs only.
 std::vector<Variant> unfused(std::vector<Variant> variants);
+/// The same variants for weights of the dtype of x only.
+std::vector<Variant> unquantized(std::vector<Variant> variants);
 }  // namespace warptune

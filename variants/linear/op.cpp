@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "harness/core/error.h"
 #include "harness/core/random.h"
 #include "kernels/linear/args.h"
+#include "kernels/linear/packed_weights.h"
 #include "variants/argmax/index_of_largest.h"
 #include "variants/helpers/specs.h"
 #include "variants/linear/linear.h"
@@ -43,11 +47,74 @@ std::vector<double> input_row(const Problem& p, const Inputs& inputs, std::int64
   return row;
 }
 
-double dot(std::span<const double> x, const Values& weight, std::int64_t row) {
-  const std::int64_t in = x.size();
-  double sum = 0;
-  for (std::int64_t i = 0; i < in; ++i) sum += x[i] * weight[row * in + i];
-  return sum;
+/// The weights as numbers, where they are quantized the products of values and scales.
+class Weights {
+ public:
+  Weights(const Problem& p, const Inputs& inputs)
+      : in_(p["in"]),
+        weights_(static_cast<int>(p["weights"])),
+        group_(static_cast<int>(p["group"])),
+        weight_(inputs["weight"]) {
+    if (weights_ != kWeightsSame) scales_ = inputs["scales"];
+    if (p["zeros"] != 0) zeros_ = inputs["zeros"];
+    if (p["act_order"] != 0) order_ = inputs["order"];
+  }
+
+  double dot(std::span<const double> x, std::int64_t row) const {
+    double sum = 0;
+    for (std::int64_t i = 0; i < in_; ++i)
+      sum += x[order_ ? static_cast<std::int64_t>((*order_)[i]) : i] * value(row, i);
+    return sum;
+  }
+
+ private:
+  double value(std::int64_t row, std::int64_t i) const {
+    if (weights_ == kWeightsSame) return weight_[row * in_ + i];
+    const std::int64_t of_scale = scale_index(weights_, group_, in_, row, i);
+    const double scale = (*scales_)[of_scale];
+    const PackedPosition at = packed_position(weights_, in_, row, i);
+    if (weights_ != kWeightsInt4) return weight_[at.byte] * scale;
+    const int nibble = (static_cast<int>(weight_[at.byte]) & 0xff) >> at.shift & 15;
+    return (nibble - 8 - (zeros_ ? (*zeros_)[of_scale] : 0)) * scale;
+  }
+
+  std::int64_t in_;
+  int weights_, group_;
+  Values weight_;
+  std::optional<Values> scales_, zeros_, order_;
+};
+
+/// A permutation of the columns.
+std::vector<std::int32_t> shuffled_columns(std::int64_t in, std::uint64_t seed) {
+  std::vector<std::int32_t> order(in);
+  std::iota(order.begin(), order.end(), 0);
+  for (std::int64_t i = in - 1; i > 0; --i) std::swap(order[i], order[random_bits(seed, i) % (i + 1)]);
+  return order;
+}
+
+/// The tensors of quantized weights, near 1 / sqrt(in) as `scale` is.
+void add_quantized(std::vector<TensorSpec>& specs, const Problem& p, float scale, std::uint64_t seed) {
+  const int weights = static_cast<int>(p["weights"]);
+  const std::int64_t rows = weight_rows(p), in = p["in"];
+  const int group = static_cast<int>(p["group"]);
+  // Values are uniform in all bytes, in fp8 up to 1.
+  const bool is_fp8 = weights == kWeightsFp8;
+  const float largest = is_fp8 ? 1.0f : 128.0f;
+  specs.push_back({.name = "weight",
+                   .dtype = is_fp8 ? DType::fp8 : DType::int8,
+                   .shape = {packed_bytes(weights, rows, in)},
+                   .scale = largest});
+  const bool is_half = group != 0 && !is_fp8;
+  specs.push_back({.name = "scales",
+                   .dtype = is_half ? DType::fp16 : DType::fp32,
+                   .shape = {scale_count(weights, group, rows, in)},
+                   .scale = scale * 2 / (weights == kWeightsInt4 ? 8 : largest)});
+  if (p["zeros"] != 0)
+    specs.push_back({.name = "zeros",
+                     .dtype = DType::int8,
+                     .shape = {scale_count(weights, group, rows, in)},
+                     .scale = 8});
+  if (p["act_order"] != 0) specs.push_back(given_ints("order", {in}, shuffled_columns(in, seed)));
 }
 
 /// 1 / RMS of the row whose squares a problem is given, else 1.
@@ -79,6 +146,39 @@ std::vector<float> random_squares(std::int64_t count, std::uint64_t seed) {
   for (std::int64_t i = 0; i < count; ++i)
     squares.push_back(0.5f * kSquaresGroup + random_bits(seed, i) % 1024 / 64.0f);
   return squares;
+}
+
+/// The weights once, with scales, zero points and the order of columns; padding does not count.
+double bytes_of_weights(const Problem& p) {
+  const double rows = weight_rows(p), in = p["in"], group = p["group"];
+  if (p["weights"] == kWeightsSame) return rows * in * static_cast<double>(size_of(p.dtype));
+  const double scales = p["weights"] == kWeightsFp8 && group != 0
+                            ? std::ceil(rows / kFp8ScaleRows) * in / group * 4
+                            : rows * (group == 0 ? 4 : in / group * 2);
+  return rows * in * weight_bits(static_cast<int>(p["weights"])) / 8 + scales +
+         (p["zeros"] != 0 ? rows * (group == 0 ? 1 : in / group) : 0) + (p["act_order"] != 0 ? 4 * in : 0);
+}
+
+/// A check of the dims that describe quantized weights.
+void check_quantized(const Problem& p) {
+  const std::int64_t weights = p["weights"], group = p["group"];
+  if (weights == kWeightsSame) {
+    if (group != 0 || p["zeros"] != 0 || p["act_order"] != 0)
+      throw InputError("group, zeros and act_order are for quantized weights (weights=int4)");
+    return;
+  }
+  if (group != 0 && group != 32 && group != 64 && group != 128)
+    throw InputError(fmt::format("group is 32, 64, 128 or 0, the whole row, not {}", group));
+  if (group != 0 && p["in"] % group != 0)
+    throw InputError(fmt::format("group={} does not divide in={}", group, p["in"]));
+  if (weights == kWeightsFp8 && group != 0 && group != 128)
+    throw InputError(
+        fmt::format("weights=fp8 take a scale per row (group=0) or per block of 128 x 128 "
+                    "(group=128), not group={}",
+                    group));
+  if (p["zeros"] != 0 && weights != kWeightsInt4) throw InputError("zeros=yes needs weights=int4");
+  if (p["act_order"] != 0 && (weights == kWeightsFp8 || group == 0))
+    throw InputError("act_order=yes needs weights=int4 or int8 and a group");
 }
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
@@ -118,9 +218,19 @@ Op linear() {
                        "next GEMM's RMSNorm needs is also written",
                 .fallback = 0,
                 .labels = {"none", "add", "swiglu", "argmax", "add_rms"},
-                .optional = true}},
+                .optional = true},
+               feature("weights",
+                       "how the weights are stored: as x, or quantized, int8, int4 or fp8 (e4m3), and packed "
+                       "(kernels/linear/packed_weights.h)",
+                       {"same", "int8", "int4", "fp8"}),
+               feature("group",
+                       "columns of a row that share a scale: 32, 64 or 128, of fp8 blocks of 128 x 128; 0: "
+                       "the whole row"),
+               feature("zeros", "whether groups have zero points", kNoYes),
+               feature("act_order", "whether x is read in an order of its own (GPTQ's desc_act)", kNoYes)},
       .check =
           [](const Problem& p) {
+            check_quantized(p);
             if (p["epilogue"] == kEpilogueSwiglu && p["bias"] != 0)
               throw InputError("epilogue=swiglu takes no bias");
             if ((takes_squares(p) || leaves_squares(p)) && p.dtype == DType::fp16)
@@ -138,10 +248,12 @@ Op linear() {
           [](const Problem& p, std::uint64_t seed) {
             // Keeps y near 1: a power of two near 1/sqrt(in), so that the values use all of their mantissa.
             const float scale = std::exp2(std::round(-0.5f * std::log2(static_cast<float>(p["in"]))));
-            std::vector<TensorSpec> specs{
-                activation("x", p.dtype, {p["tokens"], p["in"]}),
-                {.name = "weight", .dtype = p.dtype, .shape = {weight_rows(p), p["in"]}, .scale = scale},
-            };
+            std::vector<TensorSpec> specs{activation("x", p.dtype, {p["tokens"], p["in"]})};
+            if (p["weights"] == kWeightsSame)
+              specs.push_back(
+                  {.name = "weight", .dtype = p.dtype, .shape = {weight_rows(p), p["in"]}, .scale = scale});
+            else
+              add_quantized(specs, p, scale, seed);
             if (p["bias"] != 0) specs.push_back({.name = "bias", .dtype = p.dtype, .shape = {p["out"]}});
             if (p["prologue"] == kPrologueRmsNorm)
               specs.push_back({.name = "norm_weight", .dtype = p.dtype, .shape = {p["in"]}});
@@ -176,23 +288,27 @@ Op linear() {
                  field("squares_out", &SplitNormLinearArgs::squares_out),
                  field("next_weight", &PrefetchLinearArgs::next_weight, nullptr),
                  field("next_rows", &PrefetchLinearArgs::next_rows, 0),
-                 field("next_row_bytes", &PrefetchLinearArgs::next_row_bytes, 0)},
+                 field("next_row_bytes", &PrefetchLinearArgs::next_row_bytes, 0),
+                 field("scales", &QuantizedLinearArgs::scales), field("zeros", &QuantizedLinearArgs::zeros),
+                 field("order", &QuantizedLinearArgs::order)},
       .args_bytes =
           [](const Problem& p) {
             const bool fused = p["prologue"] != kPrologueNone || p["epilogue"] != kEpilogueNone;
+            if (p["weights"] != kWeightsSame) return sizeof(QuantizedLinearArgs);
             return fused ? sizeof(PrefetchLinearArgs) : sizeof(LinearArgs);
           },
       .cost =
           [](const Problem& p) {
             const double tokens = p["tokens"], in = p["in"], out = p["out"], rows = weight_rows(p);
-            const double elements = tokens * in + rows * in + tokens * out + (p["bias"] != 0 ? out : 0) +
+            const double elements = tokens * in + tokens * out + (p["bias"] != 0 ? out : 0) +
                                     (p["prologue"] == kPrologueRmsNorm ? in : 0) +
                                     (adds_residual(p) ? tokens * out : 0) +
                                     (leaves_squares(p) ? (tokens + 1) * out : 0);
             const double words = (p["epilogue"] == kEpilogueArgmax ? tokens : 0) +
                                  (takes_squares(p) ? tokens * in / kSquaresGroup : 0) +
                                  (leaves_squares(p) ? tokens * out / kSquaresGroup : 0);
-            return Cost{.bytes = elements * size_of(p.dtype) + 4 * words, .flops = 2 * tokens * in * rows};
+            return Cost{.bytes = elements * size_of(p.dtype) + 4 * words + bytes_of_weights(p),
+                        .flops = 2 * tokens * in * rows};
           },
       .units = [](const Problem& p) { return p["tokens"] * ceil_div(p["out"], kUnitOutputs); },
       .reference =
@@ -200,16 +316,16 @@ Op linear() {
             const std::int64_t out = p["out"], groups = ceil_div(out, kUnitOutputs);
             const std::int64_t token = unit / groups, first = unit % groups * kUnitOutputs;
             const std::int64_t n = std::min(kUnitOutputs, out - first);
-            const Values weight = inputs["weight"];
+            const Weights weights(p, inputs);
             const std::vector<double> x = input_row(p, inputs, token);
             const double scale = scale_of(p, inputs, token);
             std::vector<double> y(n);
             for (std::int64_t i = 0; i < n; ++i) {
               const std::int64_t o = first + i;
-              double sum = scale * dot(x, weight, o);
+              double sum = scale * weights.dot(x, o);
               if (p["bias"] != 0) sum += inputs["bias"][o];
               if (adds_residual(p)) sum += inputs["residual"][token * out + o];
-              if (p["epilogue"] == kEpilogueSwiglu) sum = silu(sum) * scale * dot(x, weight, out + o);
+              if (p["epilogue"] == kEpilogueSwiglu) sum = silu(sum) * scale * weights.dot(x, out + o);
               y[i] = sum;
             }
             if (leaves_squares(p)) put_scaled(inputs, expected, y, token * out + first, first);
@@ -217,8 +333,10 @@ Op linear() {
           },
       .tolerance =
           [](const Problem& p) {
-            // A normalized x may be rounded to dtype, and what follows from y is that of a rounded y.
-            const int roundings = p["prologue"] == kPrologueRmsNorm || leaves_squares(p) ? 2 : 1;
+            // A normalized x may be rounded to dtype, and so may weights times the scales of groups; what
+            // follows from y is that of a rounded y.
+            const int roundings = 1 + (p["prologue"] == kPrologueRmsNorm || leaves_squares(p)) +
+                                  (p["weights"] != kWeightsSame && p["group"] != 0);
             return with_long_sum(default_tolerance(p.dtype, roundings), p["in"]);
           },
   };

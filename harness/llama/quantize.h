@@ -1,0 +1,21 @@
+#pragma once
+// Quantizes matrices of 16 or 32 bits.
+#include <span>
+
+#include "harness/llama/quantized_matrix.h"
+
+namespace warptune {
+
+/// Rows of a matrix, in the dtype of a checkpoint.
+struct FloatRows {
+  DType dtype = DType::fp32;
+  std::int64_t rows = 0;
+  const std::byte* data = nullptr;  // [rows, columns]; need not be aligned
+};
+
+/// The parts, one below the other, rounded to nearest in a symmetric format: the largest magnitude of a group
+/// is the largest value. Throws InputError where `format.group` does not divide `columns`, and where a value
+/// is not finite.
+QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, std::int64_t columns);
+
+}  // namespace warptune

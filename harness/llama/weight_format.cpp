@@ -1,0 +1,89 @@
+#include "harness/llama/weight_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/limits.h"
+
+namespace warptune {
+namespace {
+
+constexpr std::array<std::string_view, 4> kNames = {"same", "int8", "int4", "fp8"};
+
+std::int64_t groups(const WeightFormat& format, std::int64_t columns) {
+  return format.group == 0 ? 1 : columns / format.group;
+}
+
+}  // namespace
+
+std::string WeightFormat::str() const {
+  std::string text(kNames.at(static_cast<std::size_t>(weights)));
+  if (group != 0) text += fmt::format(":group={}", group);
+  if (zeros) text += ":zeros";
+  if (act_order) text += ":act_order";
+  return text;
+}
+
+WeightFormat parse_weight_format(std::string_view text) {
+  const auto fail = [&] {
+    throw InputError(fmt::format(
+        "'{}' is no format of weights; it must be same, int8, int4 or fp8, with :group=32, 64 or 128 where "
+        "groups of columns have a scale",
+        brief(text)));
+  };
+  std::istringstream parts{std::string(text)};
+  std::string part;
+  std::getline(parts, part, ':');
+  const auto name = std::ranges::find(kNames, part);
+  if (name == kNames.end()) fail();
+  WeightFormat format{.weights = static_cast<int>(name - kNames.begin())};
+  bool has_group = false;
+  while (std::getline(parts, part, ':')) {
+    if (part == "zeros") {
+      format.zeros = true;
+    } else if (part == "act_order") {
+      format.act_order = true;
+    } else if (part == "group=0" || part == "group=32" || part == "group=64" || part == "group=128") {
+      format.group = static_cast<int>(whole_number(part.substr(6), "'group' of weights"));
+      has_group = true;
+    } else {
+      fail();
+    }
+  }
+  if (format.weights == kWeightsInt4 && !has_group) format.group = 128;
+  if (!format.quantized() && format != WeightFormat{}) fail();
+  if (format.weights == kWeightsFp8 && format.group != 0 && format.group != 128) fail();
+  return format;
+}
+
+Problem with_weights(Problem linear, const WeightFormat& format) {
+  const auto set = [&](const char* dim, std::int64_t value, std::string_view label) {
+    linear.dims.set(dim, value, std::string(label), value == 0);
+  };
+  set("weights", format.weights, kNames.at(static_cast<std::size_t>(format.weights)));
+  set("group", format.group, "");
+  set("zeros", format.zeros ? 1 : 0, format.zeros ? "yes" : "no");
+  set("act_order", format.act_order ? 1 : 0, format.act_order ? "yes" : "no");
+  return linear;
+}
+
+DType scale_dtype(const WeightFormat& format) {
+  return format.group == 0 || format.weights == kWeightsFp8 ? DType::fp32 : DType::fp16;
+}
+
+double matrix_bytes(const WeightFormat& format, DType dtype, std::int64_t rows, std::int64_t columns) {
+  const auto elements = static_cast<double>(rows) * static_cast<double>(columns);
+  if (!format.quantized()) return elements * static_cast<double>(size_of(dtype));
+  return elements * weight_bits(format.weights) / 8 +
+         static_cast<double>(scale_count(format.weights, format.group, rows, columns)) *
+             static_cast<double>(size_of(scale_dtype(format))) +
+         (format.zeros ? static_cast<double>(rows * groups(format, columns)) : 0) +
+         (format.act_order ? 4.0 * static_cast<double>(columns) : 0);
+}
+
+}  // namespace warptune

@@ -1,0 +1,128 @@
+#pragma once
+// Weights of the op linear as kernels read them: single elements, plain or packed (packed_weights.h), and the
+// conversion of packed words to pairs of T, the operands of tensor cores.
+#include "kernels/common/quantize.cuh"
+#include "kernels/linear/args.h"
+#include "kernels/linear/packed_weights.h"
+
+namespace warptune {
+
+/// The struct that a kernel takes: `Args` of LinearArgsOf where weights are those of x.
+template <int kWeights, class Args>
+using WeightArgsOf = typename Conditional<kWeights == kWeightsSame, Args, QuantizedLinearArgs>::type;
+
+/// Scales of groups are fp16, those of rows and of blocks of fp8 are fp32.
+template <int kWeights, int kGroup>
+using WeightScale = typename Conditional<kGroup == 0 || kWeights == kWeightsFp8, float, fp16>::type;
+
+/// The scale of the group that column `k` of a row is in; kGroup 0: of the row.
+template <int kIn, int kWeights, int kGroup>
+__device__ __forceinline__ WeightScale<kWeights, kGroup> weight_scale(const void* scales, long long row,
+                                                                      int k) {
+  return static_cast<const WeightScale<kWeights, kGroup>*>(
+      scales)[scale_index(kWeights, kGroup, kIn, row, k)];
+}
+
+/// A row of weights of T.
+template <class T, int kIn>
+struct PlainWeights {
+  const T* row;
+
+  template <class Args>
+  __device__ __forceinline__ PlainWeights(const Args& args, long long r)
+      : row(static_cast<const T*>(args.weight) + r * kIn) {}
+  /// The column of x that element i multiplies.
+  __device__ __forceinline__ int column(int i) const { return i; }
+  __device__ __forceinline__ float operator[](int i) const { return to_float(row[i]); }
+};
+
+/// A row of packed weights.
+template <int kIn, int kWeights, int kGroup, int kZeros, int kActOrder>
+struct PackedWeights {
+  const QuantizedLinearArgs& args;
+  long long row;
+
+  __device__ __forceinline__ PackedWeights(const QuantizedLinearArgs& args, long long r)
+      : args(args), row(r) {}
+  __device__ __forceinline__ int column(int i) const {
+    if constexpr (kActOrder != 0) return args.order[i];
+    return i;
+  }
+  __device__ __forceinline__ float operator[](int i) const {
+    const PackedPosition at = packed_position(kWeights, kIn, row, i);
+    const unsigned char byte = static_cast<const unsigned char*>(args.weight)[at.byte];
+    return value(byte, at.shift, i) * to_float(weight_scale<kIn, kWeights, kGroup>(args.scales, row, i));
+  }
+
+ private:
+  __device__ __forceinline__ float value(unsigned char byte, int shift, int i) const {
+    if constexpr (kWeights == kWeightsFp8) return to_float(fp8{byte});
+    if constexpr (kWeights == kWeightsInt8) return to_float(static_cast<signed char>(byte));
+    int zero = 8;
+    if constexpr (kZeros != 0) zero += args.zeros[scale_index(kWeights, kGroup, kIn, row, i)];
+    return static_cast<float>((byte >> shift & 15) - zero);
+  }
+};
+
+template <class T, int kIn, int kWeights, int kGroup, int kZeros, int kActOrder>
+using WeightsOf = typename Conditional<kWeights == kWeightsSame, PlainWeights<T, kIn>,
+                                       PackedWeights<kIn, kWeights, kGroup, kZeros, kActOrder>>::type;
+
+/// a * b + c of pairs of T.
+template <class T>
+__device__ __forceinline__ unsigned fma_pairs(unsigned a, unsigned b, unsigned c) {
+  unsigned y;
+  if constexpr (is_same<T, bf16>)
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(c));
+  else
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(c));
+  return y;
+}
+
+/// Converts four bytes of a packed row, exactly, to the registers of kFragments fragments of an operand: the
+/// pairs of columns 2t and 2t + 8 of the first, then of the next. A byte or a nibble u below the exponent of
+/// a large power of two is that power plus u; the power is then subtracted. Source: Kim et al., "Who Says
+/// Elephants Can't Run: Bringing Large Scale MoE Models into Cloud Scale Production", 2022.
+template <class T, int kWeights>
+struct WeightWord {
+  static constexpr int kFragments = kWeights == kWeightsInt4 ? 2 : 1, kPairs = 2 * kFragments;
+  static constexpr bool kBf16 = is_same<T, bf16>;
+  static constexpr unsigned kOne = kBf16 ? 0x3f803f80u : 0x3c003c00u,
+                            kMinusZero = 0x80008000u;  // neutral in an addition
+
+  /// What convert() takes for a zero point: minus 2^7 (bf16) or 2^10 and the zero point. Only of int4.
+  static __device__ __forceinline__ unsigned bias(int zero) {
+    return (kBf16 ? 0xc300c300u : 0xe400e400u) | static_cast<unsigned>(zero) * 0x10001u;
+  }
+
+  static __device__ __forceinline__ void convert(unsigned (&pairs)[kPairs], unsigned word, unsigned bias) {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      if constexpr (kWeights == kWeightsInt4) {
+        constexpr unsigned kPower = kBf16 ? 0x43004300u : 0x64006400u;
+        pairs[i] = fma_pairs<T>(word >> 4 * i & 0x000f000fu | kPower, kOne, bias);
+      } else if constexpr (kWeights == kWeightsInt8 && kBf16) {
+        // 2^7 + the low seven bits, minus 2^7 where the sign is clear, 2^8 where it is set.
+        const unsigned v = __byte_perm(word, 0x43434343u, i == 0 ? 0x4140 : 0x4342);
+        pairs[i] = fma_pairs<T>(v & 0xff7fff7fu, kOne, v & 0xff80ff80u ^ 0x80008000u);
+      } else if constexpr (kWeights == kWeightsInt8) {
+        const unsigned v = __byte_perm(word ^ 0x80808080u, 0x64646464u, i == 0 ? 0x4140 : 0x4342);
+        pairs[i] = fma_pairs<T>(v, kOne, 0xe480e480u);  // minus 2^10 + 128
+      } else {
+        // The exponent of e4m3 has another bias than that of T.
+        constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u;  // 2^120, 2^8
+        const unsigned v = __byte_perm(word, 0, i == 0 ? 0x1404 : 0x3424);
+        pairs[i] = fma_pairs<T>(v & 0x80008000u | (v & 0x7f007f00u) >> (kBf16 ? 4 : 1), kRebias, kMinusZero);
+      }
+    }
+  }
+};
+
+/// Pairs of T times `scale`, each rounded once.
+template <class T>
+__device__ __forceinline__ unsigned multiply_pair(unsigned pair, float scale) {
+  const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
+  return pack2<T>(v[0] * scale, v[1] * scale);
+}
+
+}  // namespace warptune
