@@ -29,7 +29,10 @@ class PackedRows {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         if (block + u < end_) {
-          multiply_block<S>(sums, weights_[u], x + 2 * (block + u) * S::kColumns);
+          const unsigned x_of_block = x + 2 * (block + u) * S::kColumns;
+          Vec<float, 2> x_sums = {};
+          if constexpr (S::kOffset) x_sums = sum_of_block<S>(x_of_block);
+          multiply_block<S>(sums, weights_[u], x_of_block, x_sums);
           load(u, block + u + kUnroll);
         }
       }

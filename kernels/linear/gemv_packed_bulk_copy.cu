@@ -129,6 +129,13 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
   const int warp = threadIdx.x / 32;
   const unsigned x = x_of_lane<S>(shared.x[0]) + 2 * warp * S::kColumns;
   constexpr int kStores = ceil_div(S::kResults, S::kThreads);
+  Vec<float, 2> x_sums[P::kSteps] = {};  // of the blocks of columns of this warp
+  const auto has_block = [=](int step) {
+    return S::kBlocks % S::kWarps == 0 || step * S::kWarps + warp < S::kBlocks;
+  };
+#pragma unroll
+  for (int step = 0; step < P::kSteps; ++step)
+    if (S::kOffset && has_block(step)) x_sums[step] = sum_of_block<S>(x + 2 * step * S::kWarps * S::kColumns);
   PipelineState<P::kStages> state;
   for (int tile = work.first; tile < work.last; ++tile) {
     // Other warps store the outputs of the next tile.
@@ -138,13 +145,13 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
     for (int j = 0; j < kStores; ++j)
       outputs[j] = PackedOutput<S>(args, tile * S::kOutputs, thread + j * S::kThreads);
     PackedSums<S> sums = {};
-#pragma unroll 2
+#pragma unroll
     for (int step = 0; step < P::kSteps; ++step) {
       mbarrier_wait(&shared.full[state.index], state.phase);
-      if (S::kBlocks % S::kWarps == 0 || step * S::kWarps + warp < S::kBlocks) {
+      if (has_block(step)) {
         PackedBlock<S> weights[S::kTiles][2];
         read_stage<S, P>(weights, shared.stages[state.index]);
-        multiply_block<S>(sums, weights, x + 2 * step * S::kWarps * S::kColumns);
+        multiply_block<S>(sums, weights, x + 2 * step * S::kWarps * S::kColumns, x_sums[step]);
       }
       fence_proxy_async();  // the stage is overwritten by bulk copies
       __syncwarp();

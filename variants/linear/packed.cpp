@@ -73,7 +73,9 @@ Variant gemv_packed_bulk_copy() {
                       "weights != fp8 || group == 0",
                       "group == 0 || warps * block_columns % max(group, 1) == 0",
                       "zeros == no || (group != 0 && in // max(group, 1) % 2 == 0 && slot_groups % 2 == 0)",
-                      "warps <= in // block_columns", "8 <= blocks_per_sm * warps <= 32",
+                      // A warp has at most 16 blocks of a row, whose sums of x are in registers.
+                      "warps <= in // block_columns", "in // block_columns <= 16 * warps",
+                      "8 <= blocks_per_sm * warps <= 32",
                       // Bytes of weights in flight per SM.
                       "blocks_per_sm * stages * stage_bytes >= 60000",
                       "blocks_per_sm * (storage_bytes + 1536) <= shared_per_block", kPdlConstraint},
