@@ -1,8 +1,8 @@
-// GEMV on quantized weights (packed_weights.h) for 1 to 8 tokens: blocks of packed weights go from memory to
-// registers, where they become operands of mma.sync (packed_dot.cuh).
+// GEMV on quantized weights (packed_weights.h) for 1 to 8 tokens: blocks of packed weights go from memory
+// to registers, where they become operands of mma.sync (packed_dot.cuh).
 // Grid: a block computes kTiles tiles of 16 weight rows; its warps split K.
-// Loads: 16 bytes per lane are a block of weights; kUnroll blocks per tile and warp are in flight, with their
-//   scales and zero points, the first before pdl_wait().
+// Loads: 16 bytes per lane are a block of weights; kUnroll blocks per tile and warp are in flight, with
+//   their scales and zero points, the first before pdl_wait().
 // Sync: one barrier when x has come, one when the warps have stored their sums in shared memory.
 // `in` is a multiple of the columns of a block of weights.
 #include "kernels/common/pdl.cuh"
@@ -29,10 +29,7 @@ class PackedRows {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         if (block + u < end_) {
-          const unsigned x_of_block = x + 2 * (block + u) * S::kColumns;
-          Vec<float, 2> x_sums = {};
-          if constexpr (S::kOffset) x_sums = sum_of_block<S>(x_of_block);
-          multiply_block<S>(sums, weights_[u], x_of_block, x_sums);
+          multiply_block<S>(sums, weights_[u], x + 2 * (block + u) * S::kColumns);
           load(u, block + u + kUnroll);
         }
       }

@@ -1,8 +1,9 @@
-// GEMV on quantized weights (packed_weights.h) for 1 to 8 tokens, with a deep pipeline of bulk copies (sm_90)
-// that goes on while a block waits for x. Products: packed_dot.cuh. Grid: persistent blocks. A block computes
-// a contiguous range of work tiles of kTiles tiles of 16 weight rows. Roles: one thread of the last warp
-// copies stages of kWarps blocks of weights of each row, with their scales and
-//   zero points; each of kWarps consumer warps multiplies one block of each stage, so that they split K.
+// GEMV on quantized weights (packed_weights.h) for 1 to 8 tokens, with a deep pipeline of bulk copies
+// (sm_90) that goes on while a block waits for x. Products: packed_dot.cuh.
+// Grid: persistent blocks. A block computes a contiguous range of work tiles of kTiles tiles of 16 rows.
+// Roles: one thread of the last warp copies stages of kWarps blocks of weights of each row, with their
+//   scales and zero points; each of kWarps consumer warps multiplies one block of each stage, so that they
+//   split K.
 // Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
 //   their sums in one of two buffers.
 // `in` is a multiple of the columns of a block of weights; fp8 has no groups.
@@ -129,13 +130,6 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
   const int warp = threadIdx.x / 32;
   const unsigned x = x_of_lane<S>(shared.x[0]) + 2 * warp * S::kColumns;
   constexpr int kStores = ceil_div(S::kResults, S::kThreads);
-  Vec<float, 2> x_sums[P::kSteps] = {};  // of the blocks of columns of this warp
-  const auto has_block = [=](int step) {
-    return S::kBlocks % S::kWarps == 0 || step * S::kWarps + warp < S::kBlocks;
-  };
-#pragma unroll
-  for (int step = 0; step < P::kSteps; ++step)
-    if (S::kOffset && has_block(step)) x_sums[step] = sum_of_block<S>(x + 2 * step * S::kWarps * S::kColumns);
   PipelineState<P::kStages> state;
   for (int tile = work.first; tile < work.last; ++tile) {
     // Other warps store the outputs of the next tile.
@@ -145,13 +139,13 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
     for (int j = 0; j < kStores; ++j)
       outputs[j] = PackedOutput<S>(args, tile * S::kOutputs, thread + j * S::kThreads);
     PackedSums<S> sums = {};
-#pragma unroll
+#pragma unroll 2
     for (int step = 0; step < P::kSteps; ++step) {
       mbarrier_wait(&shared.full[state.index], state.phase);
-      if (has_block(step)) {
+      if (S::kBlocks % S::kWarps == 0 || step * S::kWarps + warp < S::kBlocks) {
         PackedBlock<S> weights[S::kTiles][2];
         read_stage<S, P>(weights, shared.stages[state.index]);
-        multiply_block<S>(sums, weights, x + 2 * step * S::kWarps * S::kColumns, x_sums[step]);
+        multiply_block<S>(sums, weights, x + 2 * step * S::kWarps * S::kColumns);
       }
       fence_proxy_async();  // the stage is overwritten by bulk copies
       __syncwarp();

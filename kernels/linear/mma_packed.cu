@@ -1,15 +1,20 @@
 // Multistage tensor-core GEMM (mma.sync m16n8k16, cp.async, sm_80) on quantized weights (packed_weights.h),
-// for 2 tokens and more. Grid: (token tiles, output-row tiles): blocks that run together read the same
-// weights. Tiles: a block computes kTileM tokens x kTileN output rows in steps of kTileK; kWarpsM x kWarpsN
-// warps, fp32
-//   accumulators in registers.
-// Loads: all threads copy tiles of x and blocks of weights to kStages stages with cp.async, the first weights
-//   before pdl_wait(). Rows of x are padded by 16 bytes, so that ldmatrix has no bank conflicts. With
+// for 2 tokens and more.
+// Grid: (token tiles, output-row tiles, kSplits parts of K): blocks that run together read the same weights.
+// Tiles: a block computes kTileM tokens x kTileN output rows in steps of kTileK; kWarpsM x kWarpsN warps,
+//   fp32 accumulators in registers.
+// Loads: all threads copy tiles of x and blocks of weights to kStages stages with cp.async, the first
+//   weights before pdl_wait(). Rows of x are padded by 16 bytes, so that ldmatrix has no bank conflicts. With
 //   act-order, x is gathered by plain loads.
-// Arithmetic: weights are converted in registers. Scales of groups multiply them there, in fp32, and they are
-//   rounded to T once; scales of rows multiply the sums.
+// Arithmetic: weights are converted in registers. Where a warp has at most two token tiles, scales of groups
+//   multiply the sums of their columns, in fp32; else they multiply the weights, which are rounded to T once.
+//   Scales of rows multiply the sums. Scales are loaded a step ahead.
 // Sync: cp_async_wait() and one __syncthreads() per step.
+// Combine: with kSplits every block writes fp32 sums to the workspace; the last block of a tile adds them in
+//   the order of the splits, so that runs agree bitwise, and resets the counter.
+// Workspace: unsigned counters[tiles], then from byte kPartialOffset float partial[kSplits][tokens][kOut].
 // `in` is a multiple of the columns of a block of weights.
+#include "kernels/common/barrier.cuh"
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/packed_weights.cuh"
@@ -32,8 +37,10 @@ struct MmaPacked {
   static constexpr int kXBytes = kTileM * kPitch * static_cast<int>(sizeof(T)),
                        kWeightBytes = kTileN / kBlockRows * kTileBlocks * kBlockBytes,
                        kStageBytes = kXBytes + kWeightBytes;
-  /// Scales of a row in a block of weights; without groups rows have one at the end.
-  static constexpr int kBlockScales = kGroup == 0 ? 0 : kGroup < kColumns ? kColumns / kGroup : 1;
+  /// Scales of a row in a block of weights, at least one for its zero point.
+  static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
+  static constexpr int kFragments = kColumns / 16, kScaleFragments = kFragments / kBlockScales;
+  static constexpr bool kScalesSums = kGroup != 0 && kMTiles <= 2;
 
   static_assert(kIn % kColumns == 0 && kTileK % kColumns == 0 && kWarpM % 16 == 0 && kStages >= 2);
 };
@@ -79,69 +86,91 @@ class PackedTiles {
                   true);
     }
   }
-  /// Adds the products of a step to `sums` [m tile][slot][4].
-  __device__ __forceinline__ void multiply(float (&sums)[S::kMTiles][S::kSlots][4], int step) const {
+  /// What a lane needs of a step: of the blocks of its slots the scales of two columns of the sums, or of its
+  /// row, and the zero points of its row.
+  struct Scales {
+    WeightScale<S::kWeights, S::kGroup> scales[S::kTileBlocks][S::kSlots][S::kBlockScales]
+                                              [S::kScalesSums ? 2 : 1];
+    signed char zeros[S::kTileBlocks][S::kSlots][S::kBlockScales];
+  };
+  __device__ __forceinline__ void load_scales(Scales& to, int step) const {
     const int lane = threadIdx.x % 32, first_slot = warp() % S::kWarpsN * S::kSlots;
-    const T* const xs = x(step) + (warp() / S::kWarpsN * S::kWarpM + lane % 16) * S::kPitch + lane / 16 * 8;
+    const auto row = [&](int n, int in_slot) {
+      return min_of(out0_ + (first_slot + n) * kBlockRows + in_slot, S::kOut - 1);
+    };
 #pragma unroll
-    for (int block = 0; block < S::kTileBlocks; ++block) {
-      uint4 bytes[S::kSlots];
-      float scales[S::kSlots][max_of(S::kBlockScales, 1)];
-      unsigned biases[S::kSlots][max_of(S::kBlockScales, 1)];
+    for (int block = 0; block < S::kTileBlocks; ++block)
 #pragma unroll
-      for (int n = 0; n < S::kSlots; ++n) {
-        bytes[n] = *reinterpret_cast<const uint4*>(
-            weights(step) + ((first_slot + n) * S::kTileBlocks + block) * kBlockBytes + lane * 16);
-        load_scales(scales[n], biases[n], first_slot + n, step * S::kTileBlocks + block);
-      }
+      for (int n = 0; n < S::kSlots; ++n)
 #pragma unroll
-      for (int word = 0; word < 4; ++word) {
-        constexpr int kFragments = Word::kFragments;
-        unsigned a[kFragments][S::kMTiles][4];
-#pragma unroll
-        for (int f = 0; f < kFragments; ++f)
-#pragma unroll
-          for (int m = 0; m < S::kMTiles; ++m)
-            ldmatrix_x4(a[f][m],
-                        xs + m * 16 * S::kPitch + block * S::kColumns + (word * kFragments + f) * 16);
-#pragma unroll
-        for (int n = 0; n < S::kSlots; ++n) {
-          const int group = word * max_of(S::kBlockScales, 1) / 4;
-          unsigned b[Word::kPairs];
-          Word::convert(b, word_of(bytes[n], word), biases[n][group]);
+        for (int i = 0; i < S::kBlockScales; ++i) {
+          const int k =
+              min_of((step * S::kTileBlocks + block) * S::kColumns + i * 16 * S::kScaleFragments, S::kIn - 1);
           if constexpr (S::kGroup != 0)
 #pragma unroll
-            for (int i = 0; i < Word::kPairs; ++i) b[i] = multiply_pair<T>(b[i], scales[n][group]);
-#pragma unroll
-          for (int f = 0; f < kFragments; ++f)
-#pragma unroll
-            for (int m = 0; m < S::kMTiles; ++m) mma_m16n8k16<T>(sums[m][n], a[f][m], b[2 * f], b[2 * f + 1]);
+            for (int j = 0; j < (S::kScalesSums ? 2 : 1); ++j)
+              to.scales[block][n][i][j] = weight_scale<S::kIn, S::kWeights, S::kGroup>(
+                  args_.scales, row(n, S::kScalesSums ? lane % 4 * 2 + j : lane / 4), k);
+          if constexpr (S::kZeros)
+            to.zeros[block][n][i] =
+                args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, row(n, lane / 4), k)];
         }
-      }
+  }
+  /// Adds the products of a step to `sums` [m tile][slot][4].
+  __device__ __forceinline__ void multiply(float (&sums)[S::kMTiles][S::kSlots][4], int step,
+                                           const Scales& scales) const {
+#pragma unroll
+    for (int block = 0; block < S::kTileBlocks; ++block) {
+      if constexpr (S::kScalesSums)
+        multiply_and_scale(sums, step, block, scales);
+      else
+        scale_and_multiply(sums, step, block, scales);
     }
   }
-  /// Scales of rows, bias, and the stores.
-  __device__ __forceinline__ void store(const float (&sums)[S::kMTiles][S::kSlots][4], bool has_bias) const {
+  /// Calls with token, output and sum of each of the tile that exists.
+  template <class Call>
+  __device__ __forceinline__ void for_sums(const float (&sums)[S::kMTiles][S::kSlots][4], Call call) const {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int n = 0; n < S::kSlots; ++n)
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int o = out0_ + warp() % S::kWarpsN * S::kWarpN + n * 8 + lane % 4 * 2 + i;
-        if (o >= S::kOut) continue;
-        float scale = 1;
-        if constexpr (S::kGroup == 0) scale = weight_scale<S::kIn, S::kWeights, 0>(args_.scales, o, 0);
-        const float bias = has_bias ? to_float(static_cast<const T*>(args_.bias)[o]) : 0;
+      for (int m = 0; m < S::kMTiles; ++m)
 #pragma unroll
-        for (int m = 0; m < S::kMTiles; ++m)
+        for (int i = 0; i < 4; ++i) {
+          const int o = out0_ + warp() % S::kWarpsN * S::kWarpN + n * 8 + lane % 4 * 2 + i % 2,
+                    token = token0_ + warp() / S::kWarpsN * S::kWarpM + m * 16 + i / 2 * 8 + lane / 4;
+          if (o < S::kOut && token < args_.tokens) call(token, o, sums[m][n][i]);
+        }
+  }
+  /// Scale of the row, bias, and the store.
+  template <int kBias>
+  __device__ __forceinline__ void store(int token, int o, float sum) const {
+    if constexpr (S::kGroup == 0) sum *= weight_scale<S::kIn, S::kWeights, 0>(args_.scales, o, 0);
+    if constexpr (kBias != 0) sum += to_float(static_cast<const T*>(args_.bias)[o]);
+    static_cast<T*>(args_.y)[static_cast<long long>(token) * S::kOut + o] = from_float<T>(sum);
+  }
+  /// Stores the sums of a tile, which kSplits blocks have.
+  template <int kBias, int kSplits, int kPartialOffset>
+  __device__ __forceinline__ void combine(const float (&sums)[S::kMTiles][S::kSlots][4]) const {
+    if constexpr (kSplits == 1) {
+      for_sums(sums, [&](int token, int o, float sum) { store<kBias>(token, o, sum); });
+    } else {
+      const long long split_size = static_cast<long long>(args_.tokens) * S::kOut;
+      float* const partial =
+          reinterpret_cast<float*>(static_cast<unsigned char*>(args_.workspace) + kPartialOffset);
+      for_sums(sums, [&](int token, int o, float sum) {
+        partial[blockIdx.z * split_size + static_cast<long long>(token) * S::kOut + o] = sum;
+      });
+      unsigned* const counter = static_cast<unsigned*>(args_.workspace) + blockIdx.y * gridDim.x + blockIdx.x;
+      if (!is_last_block<S::kThreads>(counter, kSplits)) return;
+      for_sums(sums, [&](int token, int o, float) {
+        const float* const from = partial + static_cast<long long>(token) * S::kOut + o;
+        float sum = 0;
 #pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            const int token = token0_ + warp() / S::kWarpsN * S::kWarpM + m * 16 + half * 8 + lane / 4;
-            if (token < args_.tokens)
-              static_cast<T*>(args_.y)[static_cast<long long>(token) * S::kOut + o] =
-                  from_float<T>(scale * sums[m][n][2 * half + i] + bias);
-          }
-      }
+        for (int split = 0; split < kSplits; ++split) sum += __ldcg(from + split * split_size);
+        store<kBias>(token, o, sum);
+      });
+    }
   }
 
  private:
@@ -158,20 +187,83 @@ class PackedTiles {
   __device__ __forceinline__ unsigned char* weights(int step) const {
     return stages_ + step % S::kStages * S::kStageBytes + S::kXBytes;
   }
-  /// Those of this lane's row of a slot of the tile.
-  template <int kCount>
-  __device__ __forceinline__ void load_scales(float (&scales)[kCount], unsigned (&biases)[kCount], int slot,
-                                              int block) const {
-    const long long row =
-        min_of(out0_ + slot * kBlockRows + static_cast<int>(threadIdx.x % 32 / 4), S::kOut - 1);
+  /// What this lane has of a block of a slot.
+  __device__ __forceinline__ uint4 block_of(int step, int block, int n) const {
+    const int slot = warp() % S::kWarpsN * S::kSlots + n;
+    return *reinterpret_cast<const uint4*>(weights(step) + (slot * S::kTileBlocks + block) * kBlockBytes +
+                                           threadIdx.x % 32 * 16);
+  }
+  /// Fragment f of a block of columns of x.
+  __device__ __forceinline__ void load_fragment(unsigned (&a)[4], int step, int block, int m, int f) const {
+    const int lane = threadIdx.x % 32, row = warp() / S::kWarpsN * S::kWarpM + m * 16 + lane % 16;
+    ldmatrix_x4(a, x(step) + row * S::kPitch + block * S::kColumns + f * 16 + lane / 16 * 8);
+  }
+  static __device__ __forceinline__ unsigned bias_of(const Scales& scales, int block, int n, int i) {
+    if constexpr (S::kZeros) return Word::bias(8 + scales.zeros[block][n][i]);
+    return Word::bias(8);
+  }
+  /// Scales the sums of groups.
+  __device__ __forceinline__ void multiply_and_scale(float (&sums)[S::kMTiles][S::kSlots][4], int step,
+                                                     int block, const Scales& scales) const {
+    unsigned a[S::kFragments][S::kMTiles][4];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int k = min_of(block * S::kColumns + i * (S::kColumns / kCount), S::kIn - 1);
-      if constexpr (S::kGroup != 0)
-        scales[i] = to_float(weight_scale<S::kIn, S::kWeights, S::kGroup>(args_.scales, row, k));
-      int zero = 8;
-      if constexpr (S::kZeros) zero += args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, row, k)];
-      biases[i] = Word::bias(zero);
+    for (int f = 0; f < S::kFragments; ++f)
+#pragma unroll
+      for (int m = 0; m < S::kMTiles; ++m) load_fragment(a[f][m], step, block, m, f);
+#pragma unroll
+    for (int n = 0; n < S::kSlots; ++n) {
+      const uint4 bytes = block_of(step, block, n);
+      float partial[S::kMTiles][4] = {};
+#pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        const int group = word * S::kBlockScales / 4;
+        unsigned b[Word::kPairs];
+        Word::convert(b, word_of(bytes, word), bias_of(scales, block, n, group));
+#pragma unroll
+        for (int f = 0; f < Word::kFragments; ++f)
+#pragma unroll
+          for (int m = 0; m < S::kMTiles; ++m)
+            mma_m16n8k16<T>(partial[m], a[word * Word::kFragments + f][m], b[2 * f], b[2 * f + 1]);
+        if ((word + 1) * Word::kFragments % S::kScaleFragments == 0)
+#pragma unroll
+          for (int m = 0; m < S::kMTiles; ++m)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              const float scale = to_float(scales.scales[block][n][group][i % 2]);
+              sums[m][n][i] = fmaf(scale, partial[m][i], sums[m][n][i]);
+              partial[m][i] = 0;
+            }
+      }
+    }
+  }
+  /// Scales the weights, if groups have scales.
+  __device__ __forceinline__ void scale_and_multiply(float (&sums)[S::kMTiles][S::kSlots][4], int step,
+                                                     int block, const Scales& scales) const {
+    uint4 bytes[S::kSlots];
+#pragma unroll
+    for (int n = 0; n < S::kSlots; ++n) bytes[n] = block_of(step, block, n);
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      const int group = word * S::kBlockScales / 4;
+      unsigned a[Word::kFragments][S::kMTiles][4];
+#pragma unroll
+      for (int f = 0; f < Word::kFragments; ++f)
+#pragma unroll
+        for (int m = 0; m < S::kMTiles; ++m)
+          load_fragment(a[f][m], step, block, m, word * Word::kFragments + f);
+#pragma unroll
+      for (int n = 0; n < S::kSlots; ++n) {
+        unsigned b[Word::kPairs];
+        Word::convert(b, word_of(bytes[n], word), bias_of(scales, block, n, group));
+        if constexpr (S::kGroup != 0)
+#pragma unroll
+          for (int i = 0; i < Word::kPairs; ++i)
+            b[i] = multiply_pair<T>(b[i], to_float(scales.scales[block][n][group][0]));
+#pragma unroll
+        for (int f = 0; f < Word::kFragments; ++f)
+#pragma unroll
+          for (int m = 0; m < S::kMTiles; ++m) mma_m16n8k16<T>(sums[m][n], a[f][m], b[2 * f], b[2 * f + 1]);
+      }
     }
   }
 
@@ -182,7 +274,8 @@ class PackedTiles {
 };
 
 template <class T, int kIn, int kOut, int kBias, int kWeights, int kGroup, int kZeros, int kActOrder,
-          int kTileM, int kTileN, int kTileK, int kWarpsM, int kWarpsN, int kStages>
+          int kTileM, int kTileN, int kTileK, int kWarpsM, int kWarpsN, int kStages, int kSplits,
+          int kPartialOffset>
 __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma_packed(QuantizedLinearArgs args) {
   using S = MmaPacked<T, kIn, kOut, kWeights, kGroup, kZeros, kActOrder, kTileM, kTileN, kTileK, kWarpsM,
                       kWarpsN, kStages>;
@@ -190,29 +283,36 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma_packed(Quant
   extern __shared__ uint4 shared[];  // [kStages]: x [kTileM][kPitch], blocks of weights
   const PackedTiles<S> tiles(args, reinterpret_cast<unsigned char*>(shared));
 
-  // The first cp.async group holds x of step 0 and the weights of all kStages - 1 steps.
+  const int first = S::kSteps * static_cast<int>(blockIdx.z) / kSplits,
+            last = S::kSteps * (static_cast<int>(blockIdx.z) + 1) / kSplits;
+
+  // The first cp.async group holds x of the first step and the weights of all kStages - 1 steps.
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s)
-    if (s < S::kSteps) tiles.copy_weights(s);
+    if (first + s < last) tiles.copy_weights(first + s);
+  typename PackedTiles<S>::Scales scales = {}, next_scales = {};
+  tiles.load_scales(scales, first);
   pdl_launch_dependents();
   pdl_wait();
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) {
-    if (s < S::kSteps) tiles.copy_x(s);
+    if (first + s < last) tiles.copy_x(first + s);
     cp_async_commit();
   }
   float sums[S::kMTiles][S::kSlots][4] = {};
-  for (int step = 0; step < S::kSteps; ++step) {
+  for (int step = first; step < last; ++step) {
+    tiles.load_scales(next_scales, step + 1);
     cp_async_wait<kStages - 2>();
     __syncthreads();
-    if (const int next = step + kStages - 1; next < S::kSteps) {
+    if (const int next = step + kStages - 1; next < last) {
       tiles.copy_x(next);
       tiles.copy_weights(next);
     }
     cp_async_commit();
-    tiles.multiply(sums, step);
+    tiles.multiply(sums, step, scales);
+    scales = next_scales;
   }
-  tiles.store(sums, kBias != 0);
+  tiles.template combine<kBias, kSplits, kPartialOffset>(sums);
 }
 
 }  // namespace warptune

@@ -1,9 +1,7 @@
 #pragma once
 // What the GEMVs on quantized weights share: their problem, the products of a block of packed weights and x
 // on tensor cores (weights are the M operand of mma.sync, tokens its N), x in shared memory, and the outputs.
-// Integers are exact in T. The sums of a group of columns are multiplied by its scale in fp32. Integers of 4
-// bits keep an offset, which costs no instruction; the offset times the sum of x is then subtracted from
-// their sums.
+// Integers are exact in T. The sums of a group of columns are multiplied by its scale in fp32.
 #include "kernels/common/mma.cuh"
 #include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
@@ -34,8 +32,6 @@ struct PackedGemv {
                                                           : 1,
                        kZeroPoints = kZeros ? max_of(kBlockScales, 1) : 0,
                        kScaleFragments = kGroup == 0 ? kFragments : kFragments / kBlockScales;
-  /// Whether integers keep their offset: where a block of weights has one scale and zero point per row.
-  static constexpr bool kOffset = kWeights == kWeightsInt4 && kBlockScales <= 1;
   /// Elements of a token in shared memory: eight tokens are in different banks.
   static constexpr int kPitch = kIn + 8, kXBytes = kTokens * kPitch * static_cast<int>(sizeof(T));
 
@@ -58,21 +54,10 @@ struct PackedBlock {
   __device__ __forceinline__ unsigned word(int i) const {
     return i == 0 ? bytes.x : i == 1 ? bytes.y : i == 2 ? bytes.z : bytes.w;
   }
-  __device__ __forceinline__ float scale(int group) const {
-    if constexpr (S::kGroup != 0) return to_float(scales[group]);
-    return 1;
-  }
-  /// What integers with an offset are too large by.
-  __device__ __forceinline__ float offset() const {
-    const float zero = S::kZeros ? 8.0f + zeros[0] : 8.0f;
-    return zero + WeightWord<typename S::T, S::kWeights>::kOffset;
-  }
   /// Two fragments.
   __device__ __forceinline__ void convert(unsigned (&a)[2][2], int pair) const {
     using Word = WeightWord<typename S::T, S::kWeights>;
-    if constexpr (S::kOffset) {
-      Word::convert_with_offset(reinterpret_cast<unsigned(&)[4]>(a), word(pair));
-    } else if constexpr (Word::kFragments == 2) {
+    if constexpr (Word::kFragments == 2) {
       int zero = 8;
       if constexpr (S::kZeros) zero += zeros[S::kGroup == 0 ? 0 : 2 * pair / S::kScaleFragments];
       Word::convert(reinterpret_cast<unsigned(&)[4]>(a), word(pair), Word::bias(zero));
@@ -96,29 +81,10 @@ __device__ __forceinline__ unsigned x_of_lane(const typename S::T* x) {
   return shared_address(x) + 2 * (min_of(lane % 8, S::kTokens - 1) * S::kPitch + lane / 8 * 8);
 }
 
-/// The sums of x over a block of columns, of the two tokens of a lane: products with ones. `x` as below.
-template <class S>
-__device__ __forceinline__ Vec<float, 2> sum_of_block(unsigned x) {
-  constexpr unsigned kOne = WeightWord<typename S::T, S::kWeights>::kOne;
-  float sums[4] = {};
-#pragma unroll
-  for (int pair = 0; pair < S::kFragments / 2; ++pair) {
-    unsigned b[4];
-    ldmatrix_x4(b, x + pair * 64);
-#pragma unroll
-    for (int f = 0; f < 2; ++f)
-      mma_m16n8k16<typename S::T>(sums, {kOne, kOne, kOne, kOne}, b[2 * f], b[2 * f + 1]);
-  }
-  return {sums[0], sums[1]};
-}
-
-/// sums += weights * x of one block of columns; `x`: the lane's address of its first; `x_sums`: of the block,
-/// with kOffset.
+/// sums += weights * x of one block of columns; `x`: the lane's address of its first.
 template <class S>
 __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
-                                               const PackedBlock<S> (&weights)[S::kTiles][2], unsigned x,
-                                               const Vec<float, 2>& x_sums) {
-  constexpr bool kPartial = S::kGroup != 0 || S::kOffset;
+                                               const PackedBlock<S> (&weights)[S::kTiles][2], unsigned x) {
   float partial[S::kTiles][4] = {};
 #pragma unroll
   for (int pair = 0; pair < S::kFragments / 2; ++pair) {
@@ -131,14 +97,13 @@ __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
       for (int half = 0; half < 2; ++half) weights[t][half].convert(a[half], pair);
 #pragma unroll
       for (int f = 0; f < 2; ++f)
-        mma_m16n8k16<typename S::T>(kPartial ? partial[t] : sums[t],
+        mma_m16n8k16<typename S::T>(S::kGroup == 0 ? sums[t] : partial[t],
                                     {a[0][f][0], a[1][f][0], a[0][f][1], a[1][f][1]}, b[2 * f], b[2 * f + 1]);
-      if (const int done = 2 * pair + 2; kPartial && done % S::kScaleFragments == 0) {
+      if (const int done = 2 * pair + 2; S::kGroup != 0 && done % S::kScaleFragments == 0) {
+        const int group = done / S::kScaleFragments - 1;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const PackedBlock<S>& rows = weights[t][i / 2];
-          if constexpr (S::kOffset) partial[t][i] = fmaf(-rows.offset(), x_sums[i % 2], partial[t][i]);
-          sums[t][i] = fmaf(rows.scale(done / S::kScaleFragments - 1), partial[t][i], sums[t][i]);
+          sums[t][i] = fmaf(to_float(weights[t][i / 2].scales[group]), partial[t][i], sums[t][i]);
           partial[t][i] = 0;
         }
       }

@@ -73,9 +73,7 @@ Variant gemv_packed_bulk_copy() {
                       "weights != fp8 || group == 0",
                       "group == 0 || warps * block_columns % max(group, 1) == 0",
                       "zeros == no || (group != 0 && in // max(group, 1) % 2 == 0 && slot_groups % 2 == 0)",
-                      // A warp has at most 16 blocks of a row, whose sums of x are in registers.
-                      "warps <= in // block_columns", "in // block_columns <= 16 * warps",
-                      "8 <= blocks_per_sm * warps <= 32",
+                      "warps <= in // block_columns", "8 <= blocks_per_sm * warps <= 32",
                       // Bytes of weights in flight per SM.
                       "blocks_per_sm * stages * stage_bytes >= 60000",
                       "blocks_per_sm * (storage_bytes + 1536) <= shared_per_block", kPdlConstraint},
@@ -107,26 +105,36 @@ Variant mma_packed() {
                      {"warps_m", {1, 2}, "warps along the tokens"},
                      {"warps_n", {2, 4}, "warps along the output rows"},
                      {"stages", {2, 3, 4}, "stages of the pipeline"},
+                     {"splits", {1, 2, 4, 8, 16}, "blocks of a tile, which split K"},
                      pdl_parameter()},
       .derived = {kBlockColumns,
+                  {"grid_tiles", "ceil_div(tokens, tile_m) * ceil_div(out, tile_n)", "tiles of the output"},
+                  {"partial_offset", "256 * ceil_div(4 * grid_tiles, 256)",
+                   "bytes of the counters, one per tile; partial sums follow them in the workspace"},
                   {"shared_bytes",
                    "stages * (tile_m * (tile_k + 8) * 2 + tile_n * tile_k * (weights == int4 ? 4 : 8) // 8)",
                    "bytes of the pipeline; a row of x is padded by 16"}},
-      .constraints = {kQuantized, kWholeBlocks, "prologue == none", "epilogue == none", "tokens > 1",
-                      "tile_k % block_columns == 0", "tile_m / warps_m >= 16", "tile_n / warps_n >= 8",
-                      // At most half a tile is padding; many tokens take large tiles.
-                      "tile_m < 2 * tokens || tile_m == 16", "2 * tile_m >= min(tokens, 64)",
-                      "tile_m * tile_n <= warps_m * warps_n * 32 * 64", "shared_bytes <= shared_per_block",
-                      "pdl == 0 || tokens <= 64", kPdlConstraint},
+      .constraints =
+          {kQuantized, kWholeBlocks, "prologue == none", "epilogue == none", "tokens > 1",
+           "tile_k % block_columns == 0", "tile_m / warps_m >= 16", "tile_n / warps_n >= 8",
+           // At most half a tile is padding; many tokens take large tiles.
+           "tile_m < 2 * tokens || tile_m == 16", "2 * tile_m >= min(tokens, 64)",
+           "tile_m * tile_n <= warps_m * warps_n * 32 * 64", "shared_bytes <= shared_per_block",
+           "pdl == 0 || tokens <= 64", kPdlConstraint,
+           // A split has a whole pipeline of steps, and the device no more blocks than it can use.
+           "splits == 1 || (splits * stages * tile_k <= in && grid_tiles * (splits // 2) < 4 * sms)"},
       .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{.file = "linear/mma_packed.cu",
-                  .kernel = "linear_mma_packed<{dtype}, {in}, {out}, {bias}, {weights}, {group}, {zeros}, "
-                            "{act_order}, {tile_m}, {tile_n}, {tile_k}, {warps_m}, {warps_n}, {stages}>",
-                  .geometry = {.grid = {"ceil_div(tokens, tile_m)", "ceil_div(out, tile_n)"},
+                  .kernel =
+                      "linear_mma_packed<{dtype}, {in}, {out}, {bias}, {weights}, {group}, {zeros}, "
+                      "{act_order}, {tile_m}, {tile_n}, {tile_k}, {warps_m}, {warps_n}, {stages}, {splits}, "
+                      "{partial_offset}>",
+                  .geometry = {.grid = {"ceil_div(tokens, tile_m)", "ceil_div(out, tile_n)", "splits"},
                                .block = {"32 * warps_m * warps_n"},
                                .shared_bytes = "shared_bytes",
                                .pdl = "pdl"}}},
+      .workspace = "splits == 1 ? 0 : partial_offset + 4 * splits * tokens * out",
   };
 }
 
