@@ -92,9 +92,10 @@ void read_row(const FloatRows& part, std::int64_t row, std::int64_t columns, flo
 }  // namespace
 
 QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, std::int64_t columns) {
-  if (format.group != 0 && columns % format.group != 0)
-    throw InputError(fmt::format("weights of {} columns have no groups of {}; it must divide them", columns,
-                                 format.group));
+  if (format.zeros || format.act_order)
+    throw InputError(fmt::format("weights are not quantized to '{}': zero points and an order of columns are "
+                                 "those of a checkpoint that has them",
+                                 format.str()));
   std::vector<std::pair<const FloatRows*, std::int64_t>> rows;  // of the matrix, in their part
   for (const FloatRows& part : parts)
     for (std::int64_t row = 0; row < part.rows; ++row) rows.emplace_back(&part, row);

@@ -15,8 +15,13 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"same", "int8", "int4", "fp8"};
 
+/// Groups of a row. Throws where they do not divide it.
 std::int64_t groups(const WeightFormat& format, std::int64_t columns) {
-  return format.group == 0 ? 1 : columns / format.group;
+  if (format.group == 0) return 1;
+  if (columns % format.group != 0)
+    throw InputError(fmt::format("weights of {} columns have no groups of {}; it must divide them", columns,
+                                 format.group));
+  return columns / format.group;
 }
 
 }  // namespace
@@ -57,11 +62,19 @@ WeightFormat parse_weight_format(std::string_view text) {
   }
   if (format.weights == kWeightsInt4 && !has_group) format.group = 128;
   if (!format.quantized() && format != WeightFormat{}) fail();
-  if (format.weights == kWeightsFp8 && format.group != 0 && format.group != 128) fail();
+  if (format.weights == kWeightsFp8 && format.group != 0 && format.group != 128)
+    throw InputError(fmt::format("'{}' has groups of {}; those of fp8 are 128, blocks of 128 x 128", text,
+                                 format.group));
+  // As the check of op linear.
+  if (format.zeros && (format.weights != kWeightsInt4 || format.group == 0))
+    throw InputError(fmt::format("'{}' has zero points; they need int4 and a group", text));
+  if (format.act_order && (format.weights == kWeightsFp8 || format.group == 0))
+    throw InputError(fmt::format("'{}' has an order of columns; it needs int4 or int8 and a group", text));
   return format;
 }
 
 Problem with_weights(Problem linear, const WeightFormat& format) {
+  groups(format, linear["in"]);  // throws where they do not divide it
   const auto set = [&](const char* dim, std::int64_t value, std::string_view label) {
     linear.dims.set(dim, value, std::string(label), value == 0);
   };

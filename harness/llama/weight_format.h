@@ -25,10 +25,10 @@ struct WeightFormat {
 /// The format of such a text. int4 without a group has groups of 128. Throws InputError.
 WeightFormat parse_weight_format(std::string_view text);
 
-/// The same GEMM on weights of that format.
+/// The same GEMM on weights of that format. Throws InputError where its groups do not divide `in`.
 Problem with_weights(Problem linear, const WeightFormat& format);
 
-/// Elements of the scales of a quantized matrix, and their dtype.
+/// Elements of the scales of a quantized matrix, and their dtype. Throws as with_weights().
 std::int64_t scale_count(const WeightFormat& format, std::int64_t rows, std::int64_t columns);
 DType scale_dtype(const WeightFormat& format);
 
