@@ -28,7 +28,8 @@ std::int64_t groups(const WeightFormat& format, std::int64_t columns) {
 
 std::string WeightFormat::str() const {
   std::string text(kNames.at(static_cast<std::size_t>(weights)));
-  if (group != 0) text += fmt::format(":group={}", group);
+  // int4 alone has groups of 128.
+  if (group != 0 || weights == kWeightsInt4) text += fmt::format(":group={}", group);
   if (zeros) text += ":zeros";
   if (act_order) text += ":act_order";
   return text;
@@ -41,6 +42,7 @@ WeightFormat parse_weight_format(std::string_view text) {
         "groups of columns have a scale",
         brief(text)));
   };
+  if (text.ends_with(':')) fail();
   std::istringstream parts{std::string(text)};
   std::string part;
   std::getline(parts, part, ':');
@@ -63,13 +65,14 @@ WeightFormat parse_weight_format(std::string_view text) {
   if (format.weights == kWeightsInt4 && !has_group) format.group = 128;
   if (!format.quantized() && format != WeightFormat{}) fail();
   if (format.weights == kWeightsFp8 && format.group != 0 && format.group != 128)
-    throw InputError(fmt::format("'{}' has groups of {}; those of fp8 are 128, blocks of 128 x 128", text,
-                                 format.group));
+    throw InputError(fmt::format("'{}' has groups of {}; those of fp8 are 128, blocks of 128 x 128",
+                                 brief(text), format.group));
   // As the check of op linear.
   if (format.zeros && (format.weights != kWeightsInt4 || format.group == 0))
-    throw InputError(fmt::format("'{}' has zero points; they need int4 and a group", text));
+    throw InputError(fmt::format("'{}' has zero points; they need int4 and a group", brief(text)));
   if (format.act_order && (format.weights == kWeightsFp8 || format.group == 0))
-    throw InputError(fmt::format("'{}' has an order of columns; it needs int4 or int8 and a group", text));
+    throw InputError(
+        fmt::format("'{}' has an order of columns; it needs int4 or int8 and a group", brief(text)));
   return format;
 }
 

@@ -185,8 +185,8 @@ class RandomTensors {
   Buffer matrix(std::int64_t out, std::int64_t in, double gain = 1) {
     return uniform(out * in, gain * std::sqrt(3.0 / static_cast<double>(in)));
   }
-  /// The same in a format: values are uniform in all bytes, of fp8 up to 1, and zero points in [-8, 8); scales
-  /// make the variance.
+  /// The same in a format: values are uniform in all bytes, of fp8 up to 1, and zero points in [-8, 8);
+  /// scales make the variance.
   Matrix matrix(const WeightFormat& format, std::int64_t out, std::int64_t in, double gain = 1) {
     if (!format.quantized()) return {.weight = matrix(out, in, gain)};
     const bool is_fp8 = format.weights == kWeightsFp8;
@@ -205,8 +205,7 @@ class RandomTensors {
     std::vector<std::int32_t> order(static_cast<std::size_t>(count));
     std::iota(order.begin(), order.end(), 0);
     const std::uint64_t seed = seed_ * 0x9e3779b97f4a7c15ull + ++made_;
-    for (std::size_t i = order.size(); i > 1; --i)
-      std::swap(order[i - 1], order[random_bits(seed, i) % i]);
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_bits(seed, i) % i]);
     return uploaded(device_, std::as_bytes(std::span(order)));
   }
   Buffer ones(std::int64_t count) {
@@ -264,7 +263,8 @@ ModelConfig read_model(const std::filesystem::path& folder) {
   for (int i = 0; i < config.layers; ++i)
     for (const auto& [name, rows, columns] : modules) {
       const std::pair<std::string, std::int64_t> part = {fmt::format("model.layers.{}.{}", i, name), rows};
-      if (const auto matrix = read_quantized(checkpoint, *config.quantization, std::span(&part, 1), columns)) {
+      if (const auto matrix =
+              read_quantized(checkpoint, *config.quantization, std::span(&part, 1), columns)) {
         config.weights = matrix->format;
         return config;
       }

@@ -75,8 +75,8 @@ std::vector<std::vector<std::byte>> all_bytes(const Weights& w) {
   std::vector<std::vector<std::byte>> all = {bytes_of(w.embedding), bytes_of(w.final_norm),
                                              bytes_of(w.lm_head.weight)};
   for (const LayerWeights& l : w.layers)
-    for (const Buffer* buffer : {&l.input_norm, &l.qkv.weight, &l.o.weight, &l.attention_norm,
-                                 &l.gate_up.weight, &l.down.weight})
+    for (const Buffer* buffer :
+         {&l.input_norm, &l.qkv.weight, &l.o.weight, &l.attention_norm, &l.gate_up.weight, &l.down.weight})
       all.push_back(bytes_of(*buffer));
   return all;
 }
