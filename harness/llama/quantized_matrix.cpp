@@ -149,6 +149,9 @@ std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, cons
     scale_row += part.scale_rows();
   }
   if (!matrix.format.zeros) matrix.zeros = {};
+  if (matrix.format.zeros && matrix.format.group == 0)
+    throw InputError(fmt::format(
+        "'{}' has zero points of whole rows; they are read where weights have groups", parts[0].first));
   matrix.order = std::move(tensors[0].order);
   return matrix;
 }
