@@ -51,6 +51,8 @@ const Json& JsonReader::list(const char* key) const {
 }
 
 void JsonReader::fail(const char* key, const std::string& wanted) const {
+  if (!object_.contains(key))
+    throw InputError(fmt::format("{}: key '{}' is missing; it must be {}", origin_, key, wanted));
   throw InputError(
       fmt::format("{}: '{}' is {}; it must be {}", origin_, key, brief(object_.at(key).dump()), wanted));
 }

@@ -34,7 +34,7 @@ class JsonReader {
   JsonReader object(const char* key) const;
   const nlohmann::json& list(const char* key) const;
 
-  /// Throws InputError: "FILE: 'KEY' is VALUE; it must be WANTED".
+  /// Throws InputError: "FILE: 'KEY' is VALUE; it must be WANTED", also where the key is missing.
   [[noreturn]] void fail(const char* key, const std::string& wanted) const;
   const std::string& origin() const { return origin_; }
   const nlohmann::json& json() const { return object_; }

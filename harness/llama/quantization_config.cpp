@@ -55,8 +55,9 @@ void expect_blocks(const JsonReader& in, const char* key) {
 int int_weights(int bits) { return bits == 4 ? kWeightsInt4 : kWeightsInt8; }
 
 QuantizationScheme read_gptq(const JsonReader& in) {
-  const std::string format = in.text_or("checkpoint_format", "gptq");
-  if (format != "gptq" && format != "gptq_v2") in.fail("checkpoint_format", "gptq or gptq_v2");
+  const char* const key = in.has("checkpoint_format") ? "checkpoint_format" : "format";
+  const std::string format = in.text_or(key, "gptq");
+  if (format != "gptq" && format != "gptq_v2") in.fail(key, "gptq or gptq_v2");
   if (in.flag("is_marlin_format", false)) in.fail("is_marlin_format", "false");
   if (in.has("dynamic")) {  // of GPTQModel: "-:REGEX" leaves modules in 16 bits, others change their format
     const JsonReader dynamic = in.object("dynamic");

@@ -35,7 +35,7 @@ class Quantizer {
       : format_(format), columns_(columns), group_(format.group == 0 ? columns : format.group) {
     matrix_.format = format;
     matrix_.weight.resize(static_cast<std::size_t>(packed_bytes(format.weights, rows, columns)));
-    matrix_.scales.resize(static_cast<std::size_t>(scale_count(format, rows, columns)) *
+    matrix_.scales.resize(static_cast<std::size_t>(scale_count(format.weights, format.group, rows, columns)) *
                           size_of(scale_dtype(format)));
   }
 
@@ -68,9 +68,7 @@ class Quantizer {
   /// Stores the scale of the group of a column, and returns it as it was rounded.
   float put_scale(std::int64_t row, std::int64_t column, float scale) {
     const DType dtype = scale_dtype(format_);
-    const std::int64_t scale_row =
-        format_.weights == kWeightsFp8 && format_.group != 0 ? row / kFp8ScaleRows : row;
-    const std::int64_t at = scale_row * (columns_ / group_) + column / group_;
+    const std::int64_t at = scale_index(format_.weights, format_.group, columns_, row, column);
     store(dtype, matrix_.scales.data(), at, scale);
     return static_cast<float>(load(dtype, matrix_.scales.data(), at));
   }
@@ -100,6 +98,7 @@ QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> 
         fmt::format("weights are not quantized to '{}': zero points and an order of columns are "
                     "those of a checkpoint that has them",
                     format.str()));
+  groups_of(format, columns);                                   // throws where they do not divide them
   std::vector<std::pair<const FloatRows*, std::int64_t>> rows;  // of the matrix, in their part
   for (const FloatRows& part : parts)
     for (std::int64_t row = 0; row < part.rows; ++row) rows.emplace_back(&part, row);

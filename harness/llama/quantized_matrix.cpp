@@ -76,7 +76,13 @@ fp16 narrow_scale(const QuantizedTensors& from, float scale) {
   return narrow;
 }
 
-/// Writes the scales of a module from scale row `first` on. Returns how many were rounded.
+/// Where row `row` and group `group` of a module have their scale and zero point.
+std::int64_t index_of(const QuantizedTensors& from, std::int64_t row, std::int64_t group) {
+  const WeightFormat& f = from.format;
+  return scale_index(f.weights, f.group, from.columns, row, group * std::max(f.group, 1));
+}
+
+/// Writes the scales of a module from row `first` of the matrix on. Returns how many were rounded.
 std::int64_t convert_scales(const QuantizedTensors& from, std::int64_t first, std::byte* to) {
   const std::int64_t groups = from.groups();
   const bool narrow = from.format.group != 0 && !from.has_block_scales();
@@ -85,7 +91,7 @@ std::int64_t convert_scales(const QuantizedTensors& from, std::int64_t first, st
     std::int64_t rounded_here = 0;
     for (std::int64_t group = 0; group < groups; ++group) {
       const float scale = checked_scale(from, row, group);
-      const std::int64_t i = (first + row) * groups + group;
+      const std::int64_t i = index_of(from, first + row * from.rows_of_scale(), group);
       if (narrow) {
         const fp16 value = narrow_scale(from, scale);
         rounded_here += static_cast<float>(value) != scale;
@@ -99,9 +105,9 @@ std::int64_t convert_scales(const QuantizedTensors& from, std::int64_t first, st
   return rounded;
 }
 
-/// Writes the zero points of a module, less the middle value, from `to` on. Returns whether one differs from
-/// 0.
-bool convert_zeros(const QuantizedTensors& from, std::int8_t* to) {
+/// Writes the zero points of a module, less the middle value, from row `first` of the matrix on. Returns
+/// whether one differs from 0.
+bool convert_zeros(const QuantizedTensors& from, std::int64_t first, std::int8_t* to) {
   const int middle = 1 << (weight_bits(from.format.weights) - 1);
   std::atomic<bool> any = false;
   parallel_for(from.rows, kPackThreads, [&](std::int64_t row) {
@@ -112,7 +118,7 @@ bool convert_zeros(const QuantizedTensors& from, std::int8_t* to) {
         throw InputError(
             fmt::format("'{}' has the zero point {}; weights of 8 bits are read where all are {}",
                         from.module, zero + middle, middle));
-      to[row * from.groups() + group] = static_cast<std::int8_t>(zero);
+      to[index_of(from, first + row, group)] = static_cast<std::int8_t>(zero);
       any = true;
     }
   });
@@ -125,33 +131,25 @@ std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, cons
                                               std::span<const Part> parts, std::int64_t columns) {
   std::vector<QuantizedTensors> tensors = find_parts(checkpoint, config, parts, columns);
   if (tensors.empty()) return std::nullopt;
-  std::int64_t rows = 0, scale_rows = 0;
-  for (const QuantizedTensors& part : tensors) {
-    rows += part.rows;
-    scale_rows += part.scale_rows();
-  }
+  std::int64_t rows = 0;
+  for (const QuantizedTensors& part : tensors) rows += part.rows;
   QuantizedMatrix matrix{.format = tensors[0].format};
-  const bool narrow = matrix.format.group != 0 && matrix.format.weights != kWeightsFp8;
-  const std::int64_t groups = tensors[0].groups();
+  const std::int64_t scales = scale_count(matrix.format.weights, matrix.format.group, rows, columns);
   matrix.weight.resize(static_cast<std::size_t>(packed_bytes(matrix.format.weights, rows, columns)));
-  matrix.scales.resize(static_cast<std::size_t>(scale_rows * groups * (narrow ? 2 : 4)));
-  matrix.zeros.resize(static_cast<std::size_t>(rows * groups));
+  matrix.scales.resize(static_cast<std::size_t>(scales) * size_of(scale_dtype(matrix.format)));
+  matrix.zeros.resize(static_cast<std::size_t>(scales));
 
   matrix.format.zeros = false;
-  std::int64_t row = 0, scale_row = 0;
+  std::int64_t row = 0;
   for (const QuantizedTensors& part : tensors) {
     pack_weights(part, row, matrix.weight.data());
-    if (const std::int64_t rounded = convert_scales(part, scale_row, matrix.scales.data()))
+    if (const std::int64_t rounded = convert_scales(part, row, matrix.scales.data()))
       matrix.notes.push_back(fmt::format("tensor '{}': {} of {} scales are rounded to fp16", part.scale_name,
-                                         rounded, part.scale_rows() * groups));
-    if (part.zeros && convert_zeros(part, matrix.zeros.data() + row * groups)) matrix.format.zeros = true;
+                                         rounded, part.scale_rows() * part.groups()));
+    if (part.zeros && convert_zeros(part, row, matrix.zeros.data())) matrix.format.zeros = true;
     row += part.rows;
-    scale_row += part.scale_rows();
   }
   if (!matrix.format.zeros) matrix.zeros = {};
-  if (matrix.format.zeros && matrix.format.group == 0)
-    throw InputError(fmt::format(
-        "'{}' has zero points of whole rows; they are read where weights have groups", parts[0].first));
   matrix.order = std::move(tensors[0].order);
   return matrix;
 }

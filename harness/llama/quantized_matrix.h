@@ -18,9 +18,8 @@ namespace warptune {
 struct QuantizedMatrix {
   WeightFormat format;
   std::vector<std::byte> weight;    // packed [rows, columns]
-  std::vector<std::byte> scales;    // [rows] fp32 without groups; else [rows, columns / group] fp16, of fp8
-                                    // [ceil(rows / 128), columns / 128] fp32
-  std::vector<std::int8_t> zeros;   // [rows, columns / group], the zero point minus 8; empty: all are 8
+  std::vector<std::byte> scales;    // as scale_index() has them, in scale_dtype()
+  std::vector<std::int8_t> zeros;   // as the scales, the zero points minus 8; empty: all are 8
   std::vector<std::int32_t> order;  // [columns]; empty: columns are in order
   std::vector<std::string> notes;   // sentences for the user
 };

@@ -26,10 +26,9 @@ struct QuantizedTensors {
 
   std::int64_t groups() const { return format.group == 0 ? 1 : columns / format.group; }
   bool has_block_scales() const { return format.weights == kWeightsFp8 && format.group != 0; }
-  /// Rows of scales: of 128 rows of weights each where scales are those of blocks.
-  std::int64_t scale_rows() const {
-    return has_block_scales() ? (rows + kFp8ScaleRows - 1) / kFp8ScaleRows : rows;
-  }
+  /// Rows of weights that share a scale: one, or those of a block.
+  std::int64_t rows_of_scale() const { return has_block_scales() ? kFp8ScaleRows : 1; }
+  std::int64_t scale_rows() const { return (rows + rows_of_scale() - 1) / rows_of_scale(); }
   float scale(std::int64_t scale_row, std::int64_t group) const;
   /// The stored value that stands for 0; `zeros` must not be null.
   int zero_point(std::int64_t row, std::int64_t group) const;

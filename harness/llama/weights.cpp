@@ -193,11 +193,13 @@ class RandomTensors {
     const double variance =
         is_fp8 ? 1.0 / 3 : std::exp2(2 * weight_bits(format.weights)) / 12 * (format.zeros ? 2 : 1);
     const double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
+    groups_of(format, in);  // throws where they do not divide it
+    const std::int64_t scales = scale_count(format.weights, format.group, out, in);
     return {.format = format,
             .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, packed_bytes(format.weights, out, in),
                               is_fp8 ? 1 : 128),
-            .scales = uniform(scale_dtype(format), scale_count(format, out, in), scale),
-            .zeros = format.zeros ? uniform(DType::int8, out * (in / format.group), 8) : Buffer(),
+            .scales = uniform(scale_dtype(format), scales, scale),
+            .zeros = format.zeros ? uniform(DType::int8, scales, 8) : Buffer(),
             .order = format.act_order ? shuffled_columns(in) : Buffer()};
   }
   /// A permutation of the columns.

@@ -170,7 +170,7 @@ class PackedTiles {
       if constexpr (S::kGroup != 0)
         scales[i] = to_float(weight_scale<S::kIn, S::kWeights, S::kGroup>(args_.scales, row, k));
       int zero = 8;
-      if constexpr (S::kZeros) zero += args_.zeros[row * (S::kIn / S::kGroup) + k / S::kGroup];
+      if constexpr (S::kZeros) zero += args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, row, k)];
       biases[i] = Word::bias(zero);
     }
   }

@@ -19,11 +19,8 @@ using WeightScale = typename Conditional<kGroup == 0 || kWeights == kWeightsFp8,
 template <int kIn, int kWeights, int kGroup>
 __device__ __forceinline__ WeightScale<kWeights, kGroup> weight_scale(const void* scales, long long row,
                                                                       int k) {
-  const auto* const from = static_cast<const WeightScale<kWeights, kGroup>*>(scales);
-  if constexpr (kGroup == 0)
-    return from[row];
-  else
-    return from[(kWeights == kWeightsFp8 ? row / kFp8ScaleRows : row) * (kIn / kGroup) + k / kGroup];
+  return static_cast<const WeightScale<kWeights, kGroup>*>(
+      scales)[scale_index(kWeights, kGroup, kIn, row, k)];
 }
 
 /// A row of weights of T.
@@ -62,7 +59,7 @@ struct PackedWeights {
     if constexpr (kWeights == kWeightsFp8) return to_float(fp8{byte});
     if constexpr (kWeights == kWeightsInt8) return to_float(static_cast<signed char>(byte));
     int zero = 8;
-    if constexpr (kZeros != 0) zero += args.zeros[row * (kIn / kGroup) + i / kGroup];
+    if constexpr (kZeros != 0) zero += args.zeros[scale_index(kWeights, kGroup, kIn, row, i)];
     return static_cast<float>((byte >> shift & 15) - zero);
   }
 };

@@ -34,6 +34,23 @@ WARPTUNE_HOST_DEVICE constexpr long long packed_bytes(int weights, long long row
   return (rows + kBlockRows - 1) / kBlockRows * packed_blocks_of_row(weights, columns) * kBlockBytes;
 }
 
+/// Scales of a packed matrix, and its zero points: with `group` columns of a row to one [ceil(rows /
+/// 8)][columns / group][8 rows], of fp8 [ceil(rows / 128)][columns / 128] for blocks of 128 x 128; without
+/// groups [rows].
+WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, long long columns, long long row,
+                                                     long long column) {
+  if (group == 0) return row;
+  const long long groups = columns / group;
+  if (weights == kWeightsFp8) return row / kFp8ScaleRows * groups + column / group;
+  return (row / kBlockRows * groups + column / group) * kBlockRows + row % kBlockRows;
+}
+WARPTUNE_HOST_DEVICE constexpr long long scale_count(int weights, int group, long long rows,
+                                                     long long columns) {
+  if (group == 0) return rows;
+  const long long per_scale = weights == kWeightsFp8 ? kFp8ScaleRows : kBlockRows;
+  return (rows + per_scale - 1) / per_scale * (columns / group) * (weights == kWeightsFp8 ? 1 : kBlockRows);
+}
+
 /// Where an element lies: its byte, and the lowest of its bits there.
 struct PackedPosition {
   long long byte;

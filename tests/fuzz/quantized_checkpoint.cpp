@@ -38,11 +38,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto count = [](auto number) { return static_cast<std::size_t>(number); };
       fuzz::promise(matrix->weight.size() == count(packed_bytes(format.weights, rows, columns)),
                     "packed weights");
-      fuzz::promise(
-          matrix->scales.size() == count(scale_count(format, rows, columns)) * size_of(scale_dtype(format)),
-          "a scale per group");
-      fuzz::promise(matrix->zeros.size() == (format.zeros ? count(rows * columns / format.group) : 0),
-                    "a zero point per group");
+      const std::size_t scales = count(scale_count(format.weights, format.group, rows, columns));
+      fuzz::promise(matrix->scales.size() == scales * size_of(scale_dtype(format)), "a scale per group");
+      fuzz::promise(matrix->zeros.size() == (format.zeros ? scales : 0), "a zero point per group");
       fuzz::promise(matrix->order.size() == (format.act_order ? count(columns) : 0), "an index per column");
       for (const std::int32_t i : matrix->order)
         fuzz::promise(i >= 0 && i < columns, "an order of its columns");

@@ -46,10 +46,8 @@ struct Element {
 };
 
 Element element(const QuantizedMatrix& m, std::int64_t columns, std::int64_t row, std::int64_t column) {
-  const std::int64_t group = m.format.group == 0 ? columns : m.format.group;
-  const auto scale =
-      static_cast<float>(load(scale_dtype(m.format), m.scales.data(),
-                              row / rows_of_scale(m.format) * (columns / group) + column / group));
+  const std::int64_t index = scale_index(m.format.weights, m.format.group, columns, row, column);
+  const auto scale = static_cast<float>(load(scale_dtype(m.format), m.scales.data(), index));
   const PackedPosition at = packed_position(m.format.weights, columns, row, column);
   const auto byte = static_cast<unsigned>(m.weight.at(static_cast<std::size_t>(at.byte)));
   if (m.format.weights == kWeightsInt4) return {static_cast<float>((byte >> at.shift & 15)) - 8, scale};
@@ -83,8 +81,9 @@ void expect_quantized(const WeightFormat& format, const RandomRows& from) {
   EXPECT_TRUE(m.zeros.empty() && m.order.empty());
   ASSERT_EQ(static_cast<std::int64_t>(m.weight.size()),
             packed_bytes(format.weights, from.rows, from.columns));
-  ASSERT_EQ(m.scales.size(), static_cast<std::size_t>(scale_count(format, from.rows, from.columns)) *
-                                 size_of(scale_dtype(format)));
+  ASSERT_EQ(m.scales.size(),
+            static_cast<std::size_t>(scale_count(format.weights, format.group, from.rows, from.columns)) *
+                size_of(scale_dtype(format)));
   const float largest = format.weights == kWeightsInt4 ? 7 : format.weights == kWeightsInt8 ? 127 : 448;
   for (std::int64_t row = 0; row < from.rows; ++row)
     for (std::int64_t i = 0; i < from.columns; ++i) {

@@ -89,7 +89,7 @@ TEST_F(QuantizedDecode, WrongFormatsAreOneSentenceAndExitWithTwo) {
       {mha + " --weights int3", "'int3' is no format of weights; it must be same, int8, int4 or fp8, with"},
       {mha + " --weights int4:group=48", "'int4:group=48' is no format of weights"},
       {mha + " --weights same:zeros", "'same:zeros' is no format of weights"},
-      {mha + " --weights int8:zeros", "'int8:zeros' has zero points; they need int4 and a group"},
+      {mha + " --weights int8:zeros", "'int8:zeros' has zero points; they need int4"},
       {mha + " --weights int4", "weights of 64 columns have no groups of 128; it must divide them"},
       {mha + " --weights fp8:group=128", "weights of 64 columns have no groups of 128"},
       {mha + " --weights int4:group=32:zeros", "weights are not quantized to 'int4:group=32:zeros'"},

@@ -34,7 +34,7 @@ inline std::vector<WeightFormat> all_weight_formats() {
     for (const int group : {0, 32, 64, 128})
       for (const bool zeros : {false, true})
         for (const bool act_order : {false, true}) {
-          const bool has_dims = group != 0 || !(zeros || act_order);
+          const bool has_dims = group != 0 || !act_order;
           if (has_dims && !(zeros && weights == kWeightsInt8))
             formats.push_back({.weights = weights, .group = group, .zeros = zeros, .act_order = act_order});
         }

@@ -39,7 +39,7 @@ class HostGemm {
         out_(p["out"]),
         epilogue_(p["epilogue"]),
         weights_(static_cast<int>(p["weights"])),
-        group_(p["group"]) {
+        group_(static_cast<int>(p["group"])) {
     const bool normalizes = p["prologue"] == kPrologueRmsNorm, scales = p["prologue"] == kPrologueRmsScale;
     if (normalizes || scales || epilogue_ != kEpilogueNone) fused_ = static_cast<const FusedLinearArgs*>(raw);
     if (scales || epilogue_ == kEpilogueAddRms) split_ = static_cast<const SplitNormLinearArgs*>(raw);
@@ -77,12 +77,10 @@ class HostGemm {
   /// A row of quantized weights, in the order of x.
   std::vector<float> dequantized(std::int64_t row) const {
     const auto& args = static_cast<const QuantizedLinearArgs&>(args_);
-    const std::int64_t groups = group_ == 0 ? 1 : in_ / group_;
     const bool is_fp8 = weights_ == kWeightsFp8;
     std::vector<float> values(in_);
     for (std::int64_t i = 0; i < in_; ++i) {
-      const std::int64_t group = group_ == 0 ? 0 : i / group_,
-                         at = (is_fp8 && group_ != 0 ? row / kFp8ScaleRows : row) * groups + group;
+      const std::int64_t at = scale_index(weights_, group_, in_, row, i);
       const float scale = group_ == 0 || is_fp8
                               ? static_cast<const float*>(args.scales)[at]
                               : static_cast<float>(static_cast<const fp16*>(args.scales)[at]);
@@ -137,8 +135,7 @@ class HostGemm {
   const FusedLinearArgs* fused_ = nullptr;      // null: a plain GEMM
   const SplitNormLinearArgs* split_ = nullptr;  // null: no half of a norm
   std::int64_t in_, out_, epilogue_;
-  int weights_;
-  std::int64_t group_;
+  int weights_, group_;
   std::vector<T> normalized_;  // [tokens, in]; empty: x is taken as it is
   std::vector<float> scales_;  // [tokens]; empty: sums are taken as they are
 };

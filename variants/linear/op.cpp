@@ -53,8 +53,7 @@ class Weights {
   Weights(const Problem& p, const Inputs& inputs)
       : in_(p["in"]),
         weights_(static_cast<int>(p["weights"])),
-        group_(p["group"]),
-        scale_rows_(weights_ == kWeightsFp8 && group_ != 0 ? kFp8ScaleRows : 1),
+        group_(static_cast<int>(p["group"])),
         weight_(inputs["weight"]) {
     if (weights_ != kWeightsSame) scales_ = inputs["scales"];
     if (p["zeros"] != 0) zeros_ = inputs["zeros"];
@@ -71,17 +70,16 @@ class Weights {
  private:
   double value(std::int64_t row, std::int64_t i) const {
     if (weights_ == kWeightsSame) return weight_[row * in_ + i];
-    const std::int64_t groups = group_ == 0 ? 1 : in_ / group_, group = group_ == 0 ? 0 : i / group_;
-    const double scale = (*scales_)[row / scale_rows_ * groups + group];
+    const std::int64_t of_scale = scale_index(weights_, group_, in_, row, i);
+    const double scale = (*scales_)[of_scale];
     const PackedPosition at = packed_position(weights_, in_, row, i);
     if (weights_ != kWeightsInt4) return weight_[at.byte] * scale;
     const int nibble = (static_cast<int>(weight_[at.byte]) & 0xff) >> at.shift & 15;
-    return (nibble - 8 - (zeros_ ? (*zeros_)[row * groups + group] : 0)) * scale;
+    return (nibble - 8 - (zeros_ ? (*zeros_)[of_scale] : 0)) * scale;
   }
 
   std::int64_t in_;
-  int weights_;
-  std::int64_t group_, scale_rows_;
+  int weights_, group_;
   Values weight_;
   std::optional<Values> scales_, zeros_, order_;
 };
@@ -97,7 +95,8 @@ std::vector<std::int32_t> shuffled_columns(std::int64_t in, std::uint64_t seed) 
 /// The tensors of quantized weights, near 1 / sqrt(in) as `scale` is.
 void add_quantized(std::vector<TensorSpec>& specs, const Problem& p, float scale, std::uint64_t seed) {
   const int weights = static_cast<int>(p["weights"]);
-  const std::int64_t rows = weight_rows(p), in = p["in"], group = p["group"];
+  const std::int64_t rows = weight_rows(p), in = p["in"];
+  const int group = static_cast<int>(p["group"]);
   // Values are uniform in all bytes, in fp8 up to 1.
   const bool is_fp8 = weights == kWeightsFp8;
   const float largest = is_fp8 ? 1.0f : 128.0f;
@@ -106,13 +105,15 @@ void add_quantized(std::vector<TensorSpec>& specs, const Problem& p, float scale
                    .shape = {packed_bytes(weights, rows, in)},
                    .scale = largest});
   const bool is_half = group != 0 && !is_fp8;
-  specs.push_back(
-      {.name = "scales",
-       .dtype = is_half ? DType::fp16 : DType::fp32,
-       .shape = {is_fp8 && group != 0 ? ceil_div(rows, kFp8ScaleRows) : rows, group == 0 ? 1 : in / group},
-       .scale = scale * 2 / (weights == kWeightsInt4 ? 8 : largest)});
+  specs.push_back({.name = "scales",
+                   .dtype = is_half ? DType::fp16 : DType::fp32,
+                   .shape = {scale_count(weights, group, rows, in)},
+                   .scale = scale * 2 / (weights == kWeightsInt4 ? 8 : largest)});
   if (p["zeros"] != 0)
-    specs.push_back({.name = "zeros", .dtype = DType::int8, .shape = {rows, in / group}, .scale = 8});
+    specs.push_back({.name = "zeros",
+                     .dtype = DType::int8,
+                     .shape = {scale_count(weights, group, rows, in)},
+                     .scale = 8});
   if (p["act_order"] != 0) specs.push_back(given_ints("order", {in}, shuffled_columns(in, seed)));
 }
 
@@ -155,7 +156,7 @@ double bytes_of_weights(const Problem& p) {
                             ? std::ceil(rows / kFp8ScaleRows) * in / group * 4
                             : rows * (group == 0 ? 4 : in / group * 2);
   return rows * in * weight_bits(static_cast<int>(p["weights"])) / 8 + scales +
-         (p["zeros"] != 0 ? rows * in / group : 0) + (p["act_order"] != 0 ? 4 * in : 0);
+         (p["zeros"] != 0 ? rows * (group == 0 ? 1 : in / group) : 0) + (p["act_order"] != 0 ? 4 * in : 0);
 }
 
 /// A check of the dims that describe quantized weights.
@@ -175,8 +176,7 @@ void check_quantized(const Problem& p) {
         fmt::format("weights=fp8 take a scale per row (group=0) or per block of 128 x 128 "
                     "(group=128), not group={}",
                     group));
-  if (p["zeros"] != 0 && (weights != kWeightsInt4 || group == 0))
-    throw InputError("zeros=yes needs weights=int4 and a group");
+  if (p["zeros"] != 0 && weights != kWeightsInt4) throw InputError("zeros=yes needs weights=int4");
   if (p["act_order"] != 0 && (weights == kWeightsFp8 || group == 0))
     throw InputError("act_order=yes needs weights=int4 or int8 and a group");
 }

@@ -13,32 +13,39 @@ Variant gemv_packed() {
   return {
       .name = "gemv_packed",
       .idea =
-          "Few tokens, quantized weights: from memory to registers, converted in front of mma.sync; the "
-          "warps "
-          "of a block split K.",
-      .parameters = {{"warps", {4, 8, 16}, "warps per block, which split K"},
-                     {"tiles", {1, 2, 4}, "tiles of 16 weight rows per block"},
-                     {"unroll", {1, 2, 4, 8}, "blocks of weights in flight per tile and warp"},
+          "Few tokens, quantized weights: persistent blocks take them from memory to registers and convert "
+          "them "
+          "in front of mma.sync; warps split K.",
+      .parameters = {{"blocks_per_sm", {1, 2, 3}, "persistent blocks per SM"},
+                     {"warps", {4, 8, 16}, "warps per block, which split K"},
+                     {"tiles", {1, 2}, "16 weight rows each of a work tile"},
+                     {"unroll", {2, 4, 8, 12}, "blocks of weights in flight per 16 rows and warp"},
                      pdl_parameter()},
       .derived = {kWeightRows,
                   kBlockColumns,
-                  {"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs per block"},
+                  {"warp_blocks", "ceil_div(in // block_columns, warps)",
+                   "blocks of weights of a warp and row"},
                   {"x_bytes", "tokens * (in + 8) * dtype_bytes", "bytes of x in shared memory"}},
-      .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "tokens <= 8", "tiles * unroll <= 8",
-                      "outputs <= max(out, 16)", "epilogue != swiglu || out % 8 == 0",
-                      "prologue == none || act_order == no",
-                      // A warp has work for all of its loads in flight.
-                      "warps * unroll * block_columns < 2 * in || (warps == 4 && unroll == 1)",
-                      "x_bytes + 4 * 16 * warps * tiles * tokens + 1024 <= shared_per_block", kPdlConstraint},
+      .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "tokens <= 8", "tiles * unroll <= 12",
+                      "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
+                      // Registers: nine per block of weights in flight and 16 rows, 56 for other uses.
+                      "blocks_per_sm * warps * (56 + 9 * tiles * unroll) <= 2048",
+                      "8 <= blocks_per_sm * warps <= 32",
+                      // A warp has a use for all of them.
+                      "warp_blocks > unroll || unroll % warp_blocks == 0 || unroll == 12",
+                      "blocks_per_sm * (x_bytes + 128 * warps * tiles * tokens + 2048) <= shared_per_block",
+                      kPdlConstraint},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{.file = "linear/gemv_packed.cu",
-                  .kernel =
-                      "linear_gemv_packed<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
-                      "{weights}, {group}, {zeros}, {act_order}, {warps}, {tiles}, {unroll}>",
-                  .geometry = {.grid = {"ceil_div(out, outputs)"},
-                               .block = {"32 * warps"},
-                               .shared_bytes = "x_bytes",
-                               .pdl = "pdl"}}},
+      .stages =
+          {{.file = "linear/gemv_packed.cu",
+            .kernel =
+                "linear_gemv_packed<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
+                "{weights}, {group}, {zeros}, {act_order}, {blocks_per_sm}, {warps}, {tiles}, {unroll}>",
+            .geometry = {.grid = {"blocks_per_sm"},
+                         .block = {"32 * warps"},
+                         .shared_bytes = "x_bytes",
+                         .pdl = "pdl",
+                         .per_sm = 1}}},
       .workspace = kArgmaxWorkspace,
   };
 }
