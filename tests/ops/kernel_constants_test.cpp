@@ -91,8 +91,8 @@ TEST(KernelConstants, AreThoseOfTheDeclaredGeometry) {
   std::map<std::string, KernelConstants> constants;  // by source
   std::map<std::string, std::set<std::string>> asserts;
   std::set<const Variant*> seen;
-  for (const char* name :
-       {"attention", "edges", "features", "kv_caches", "llama", "llama3-8b", "quick", "spaces"}) {
+  for (const char* name : {"attention", "edges", "features", "kv_caches", "linear_quantized", "llama",
+                           "llama3-8b", "quick", "spaces"}) {
     const Sweep sweep = load_sweep(ops(), fmt::format("{}/configs/{}.yaml", SOURCE_ROOT, name));
     for (const ScheduledProblem& scheduled : make_schedule(sweep, facts)) {
       std::map<const Variant*, std::vector<Candidate>> candidates;
