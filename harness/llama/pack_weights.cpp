@@ -142,7 +142,7 @@ void pack_tiles(const QuantizedTensors& from, std::int64_t first_row, std::byte*
   constexpr int kColumns = Tile<kBits>::kColumns;
   const std::int64_t down = (from.rows + kTileRows - 1) / kTileRows,
                      across = (from.columns + kColumns - 1) / kColumns;
-  const bool by_columns = from.storage != WeightStorage::packed && from.storage != WeightStorage::plain;
+  const bool by_columns = from.is_column_major();
   parallel_for(down * across, kPackThreads, [&](std::int64_t i) {
     Tile<kBits> tile;
     tile.row = (by_columns ? i % down : i / across) * kTileRows;

@@ -58,9 +58,8 @@ void check_extents(const QuantizedTensors& t) {
                                  t.columns, group));
   if (t.columns % 8 != 0)
     throw InputError(fmt::format("'{}' has {} columns; it must be a multiple of 8", t.module, t.columns));
-  const bool packs_rows = t.storage != WeightStorage::packed && t.storage != WeightStorage::plain;
   const int per_word = 32 / weight_bits(t.format.weights);
-  if (packs_rows && t.rows % per_word != 0)
+  if (t.is_column_major() && t.rows % per_word != 0)
     throw InputError(
         fmt::format("'{}' has {} rows; it must be a multiple of {}", t.module, t.rows, per_word));
 }
@@ -102,7 +101,7 @@ void find_scales(const Checkpoint& checkpoint, QuantizedTensors& t) {
                                                             : Shape{t.scale_rows(), t.groups()});
 }
 
-void find_gptq(const Checkpoint& checkpoint, QuantizedTensors& t) {
+void find_column_major(const Checkpoint& checkpoint, QuantizedTensors& t) {
   const int per_word = 32 / weight_bits(t.format.weights);
   const bool awq = t.storage == WeightStorage::awq;
   const Shape shape = awq ? Shape{t.columns, t.rows / per_word} : Shape{t.columns / per_word, t.rows};
@@ -163,24 +162,19 @@ std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, con
                                                std::int64_t columns) {
   const QuantizationScheme* scheme = config.scheme_of(module);
   if (!scheme) return std::nullopt;
-  const bool gptq = scheme->storage != WeightStorage::packed && scheme->storage != WeightStorage::plain,
-             packed = scheme->storage == WeightStorage::packed,
-             inverse = !packed && checkpoint.has(module + ".weight_scale_inv");
   QuantizedTensors t{.module = module,
                      .rows = rows,
                      .columns = columns,
                      .storage = scheme->storage,
-                     .format = scheme->format,
-                     .weight_name = module + (gptq     ? ".qweight"
-                                              : packed ? ".weight_packed"
-                                                       : ".weight"),
-                     .scale_name = module + (gptq      ? ".scales"
-                                             : inverse ? ".weight_scale_inv"
-                                                       : ".weight_scale")};
+                     .format = scheme->format};
+  const bool packed = t.storage == WeightStorage::packed, by_columns = t.is_column_major(),
+             inverse = !packed && checkpoint.has(module + ".weight_scale_inv");
+  t.weight_name = module + (by_columns ? ".qweight" : packed ? ".weight_packed" : ".weight");
+  t.scale_name = module + (by_columns ? ".scales" : inverse ? ".weight_scale_inv" : ".weight_scale");
   if (is_stored_unquantized(checkpoint, t)) return std::nullopt;
   check_extents(t);
-  if (gptq) {
-    find_gptq(checkpoint, t);
+  if (by_columns) {
+    find_column_major(checkpoint, t);
   } else if (packed) {
     find_packed(checkpoint, t, scheme->format.zeros);
   } else {
@@ -188,7 +182,7 @@ std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, con
                      {rows, columns});
     find_scales(checkpoint, t);
   }
-  const std::string order = module + (gptq ? ".g_idx" : ".weight_g_idx");
+  const std::string order = module + (by_columns ? ".g_idx" : ".weight_g_idx");
   if (t.storage != WeightStorage::awq && checkpoint.has(order))
     t.order = order_by_group(need(checkpoint, order, {"I32", "I64"}, {columns}), order, columns,
                              t.format.group == 0 ? columns : t.format.group);

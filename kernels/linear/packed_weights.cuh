@@ -95,6 +95,14 @@ struct WeightWord {
     return (kBf16 ? 0xc300c300u : 0xe400e400u) | static_cast<unsigned>(zero) * 0x10001u;
   }
 
+  /// int4 without the subtraction: the values plus kOffset, for the zero point 0.
+  static constexpr int kOffset = kBf16 ? 128 : 1024;
+  static __device__ __forceinline__ void convert_with_offset(unsigned (&pairs)[kPairs], unsigned word) {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i)
+      pairs[i] = word >> 4 * i & 0x000f000fu | (kBf16 ? 0x43004300u : 0x64006400u);
+  }
+
   static __device__ __forceinline__ void convert(unsigned (&pairs)[kPairs], unsigned word, unsigned bias) {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {

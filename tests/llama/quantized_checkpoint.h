@@ -1,5 +1,6 @@
 #pragma once
 // Small quantized checkpoints with known values, stored in each format.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

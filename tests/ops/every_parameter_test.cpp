@@ -47,7 +47,7 @@ std::vector<Coverage> coverage() {
         {{"tokens", "1"}, {"in", "16384"}, {"out", "512"}},
         {{"tokens", "256"}, {"in", "1024"}, {"out", "512"}},
         {{"tokens", "1100"}, {"in", "128"}, {"out", "512"}},
-        {{"tokens", "1"}, {"in", "16384"}, {"out", "512"}, {"weights", "int4"}},
+        {{"tokens", "1"}, {"in", "8192"}, {"out", "512"}, {"weights", "int4"}},
         {{"tokens", "16"}, {"in", "512"}, {"out", "512"}, {"weights", "int4"}, {"group", "128"}},
         {{"tokens", "256"}, {"in", "512"}, {"out", "512"}, {"weights", "int8"}}}},
       {"rope_append", {{{"tokens", "300"}, {"q_heads", "8"}, {"kv_heads", "2"}, {"head_dim", "128"}}}},

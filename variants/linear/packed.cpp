@@ -7,45 +7,89 @@ namespace {
 
 const DerivedValue kBlockColumns{"block_columns", "weights == int4 ? 128 : 64",
                                  "columns of a block of packed weights"};
+const DerivedValue kOutputs{"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs of these tiles"};
+const DerivedValue kXBytes{"x_bytes", "tokens * (in + 8) * dtype_bytes", "bytes of x in shared memory"};
 const Expression kQuantized = "weights != same", kWholeBlocks = "in % block_columns == 0";
 
 Variant gemv_packed() {
   return {
       .name = "gemv_packed",
       .idea =
-          "Few tokens, quantized weights: persistent blocks take them from memory to registers and convert "
-          "them "
-          "in front of mma.sync; warps split K.",
-      .parameters = {{"blocks_per_sm", {1, 2, 3}, "persistent blocks per SM"},
-                     {"warps", {4, 8, 16}, "warps per block, which split K"},
-                     {"tiles", {1, 2}, "16 weight rows each of a work tile"},
-                     {"unroll", {2, 4, 8, 12}, "blocks of weights in flight per 16 rows and warp"},
+          "Few tokens, quantized weights: from memory to registers, converted in front of mma.sync; the "
+          "warps "
+          "of a block split K.",
+      .parameters = {{"warps", {4, 8, 16}, "warps per block, which split K"},
+                     {"tiles", {1, 2, 4}, "tiles of 16 weight rows per block"},
+                     {"unroll", {1, 2, 4, 8}, "blocks of weights in flight per tile and warp"},
                      pdl_parameter()},
-      .derived = {kWeightRows,
-                  kBlockColumns,
-                  {"warp_blocks", "ceil_div(in // block_columns, warps)",
-                   "blocks of weights of a warp and row"},
-                  {"x_bytes", "tokens * (in + 8) * dtype_bytes", "bytes of x in shared memory"}},
-      .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "tokens <= 8", "tiles * unroll <= 12",
-                      "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
-                      // Registers: nine per block of weights in flight and 16 rows, 56 for other uses.
-                      "blocks_per_sm * warps * (56 + 9 * tiles * unroll) <= 2048",
-                      "8 <= blocks_per_sm * warps <= 32",
-                      // A warp has a use for all of them.
-                      "warp_blocks > unroll || unroll % warp_blocks == 0 || unroll == 12",
-                      "blocks_per_sm * (x_bytes + 128 * warps * tiles * tokens + 2048) <= shared_per_block",
-                      kPdlConstraint},
+      .derived = {kWeightRows, kBlockColumns, kOutputs, kXBytes},
+      .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "tokens <= 8", "tiles * unroll <= 8",
+                      "outputs <= max(out, 16)", "epilogue != swiglu || out % 8 == 0",
+                      "prologue == none || act_order == no",
+                      // A warp has work for all of its loads in flight.
+                      "warps * unroll * block_columns < 2 * in || (warps == 4 && unroll == 1)",
+                      "x_bytes + 64 * warps * tiles * tokens + 1024 <= shared_per_block", kPdlConstraint},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages =
-          {{.file = "linear/gemv_packed.cu",
-            .kernel =
-                "linear_gemv_packed<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
-                "{weights}, {group}, {zeros}, {act_order}, {blocks_per_sm}, {warps}, {tiles}, {unroll}>",
-            .geometry = {.grid = {"blocks_per_sm"},
-                         .block = {"32 * warps"},
-                         .shared_bytes = "x_bytes",
-                         .pdl = "pdl",
-                         .per_sm = 1}}},
+      .stages = {{.file = "linear/gemv_packed.cu",
+                  .kernel =
+                      "linear_gemv_packed<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
+                      "{weights}, {group}, {zeros}, {act_order}, {warps}, {tiles}, {unroll}>",
+                  .geometry = {.grid = {"ceil_div(out, outputs)"},
+                               .block = {"32 * warps"},
+                               .shared_bytes = "x_bytes",
+                               .pdl = "pdl"}}},
+      .workspace = kArgmaxWorkspace,
+  };
+}
+
+Variant gemv_packed_bulk_copy() {
+  return {
+      .name = "gemv_packed_bulk_copy",
+      .idea =
+          "Few tokens, quantized weights: persistent blocks, a deep pipeline of bulk copies that is filled "
+          "before "
+          "the dependency, converted in front of mma.sync; warps split K.",
+      .parameters = {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
+                     {"warps", {4, 8, 16}, "consumer warps per block, which split K"},
+                     {"tiles", {1, 2}, "tiles of 16 weight rows of a work tile"},
+                     {"stages", {2, 3, 4, 6, 8, 12, 16}, "stages of the pipeline of a block"},
+                     pdl_parameter()},
+      .derived =
+          {kWeightRows,
+           kBlockColumns,
+           kOutputs,
+           kXBytes,
+           {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
+            "groups of columns of a row in a stage"},
+           {"stage_bytes",
+            "2 * tiles * (512 * warps + max(16 * slot_groups, 16) + max(zeros * 8 * slot_groups, 16))",
+            "bytes of a stage"},
+           {"storage_bytes",
+            "8 * ceil_div(stages * (stage_bytes + 16) + x_bytes + 128 * warps * tiles * tokens + 4 * "
+            "tokens, 8)",
+            "bytes of the shared memory of a block: stages, x, two buffers of sums, barriers, scales"}},
+      .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "has_bulk_copy", "tokens <= 8",
+                      "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
+                      "weights != fp8 || group == 0",
+                      "group == 0 || warps * block_columns % max(group, 1) == 0",
+                      "zeros == no || (group != 0 && in // max(group, 1) % 2 == 0 && slot_groups % 2 == 0)",
+                      // A warp has at most 16 blocks of a row, whose sums of x are in registers.
+                      "warps <= in // block_columns", "in // block_columns <= 16 * warps",
+                      "8 <= blocks_per_sm * warps <= 32",
+                      // Bytes of weights in flight per SM.
+                      "blocks_per_sm * stages * stage_bytes >= 60000",
+                      "blocks_per_sm * (storage_bytes + 1536) <= shared_per_block", kPdlConstraint},
+      .dtypes = {DType::fp16, DType::bf16},
+      .stages = {{.file = "linear/gemv_packed_bulk_copy.cu",
+                  .kernel =
+                      "linear_gemv_packed_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
+                      "{epilogue}, {weights}, {group}, {zeros}, {act_order}, {blocks_per_sm}, {warps}, "
+                      "{tiles}, {stages}>",
+                  .geometry = {.grid = {"blocks_per_sm"},
+                               .block = {"32 * (warps + 1)"},
+                               .shared_bytes = "storage_bytes",
+                               .pdl = "pdl",
+                               .per_sm = 1}}},
       .workspace = kArgmaxWorkspace,
   };
 }
@@ -88,6 +132,6 @@ Variant mma_packed() {
 
 }  // namespace
 
-std::vector<Variant> linear_packed() { return {gemv_packed(), mma_packed()}; }
+std::vector<Variant> linear_packed() { return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed()}; }
 
 }  // namespace warptune

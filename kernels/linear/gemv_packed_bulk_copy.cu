@@ -1,0 +1,208 @@
+// GEMV on quantized weights (packed_weights.h) for 1 to 8 tokens, with a deep pipeline of bulk copies (sm_90)
+// that goes on while a block waits for x. Products: packed_dot.cuh. Grid: persistent blocks. A block computes
+// a contiguous range of work tiles of kTiles tiles of 16 weight rows. Roles: one thread of the last warp
+// copies stages of kWarps blocks of weights of each row, with their scales and
+//   zero points; each of kWarps consumer warps multiplies one block of each stage, so that they split K.
+// Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
+//   their sums in one of two buffers.
+// `in` is a multiple of the columns of a block of weights; fp8 has no groups.
+#include "kernels/common/barrier.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/pipeline_state.cuh"
+#include "kernels/common/tma.cuh"
+#include "kernels/linear/packed_dot.cuh"
+
+namespace warptune {
+
+/// The shared memory of a block. A stage has the part of 2 * kTiles slots of eight rows.
+template <class S, int kStages_>
+struct PackedStages {
+  static constexpr int kStages = kStages_, kSteps = ceil_div(S::kBlocks, S::kWarps);  // stages of a work tile
+  /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
+  static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
+                       kSlotBytes = S::kWarps * kBlockBytes, kScaleBytes = kSlotGroups * kBlockRows * 2,
+                       kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
+  struct Stage {
+    unsigned char weights[2 * S::kTiles][kSlotBytes];
+    unsigned char scales[2 * S::kTiles][max_of(kScaleBytes, 16)];
+    unsigned char zeros[2 * S::kTiles][max_of(kZeroBytes, 16)];
+  };
+  struct Storage {
+    Stage stages[kStages];
+    typename S::T x[S::kTokens][S::kPitch];
+    PackedPartials<S> partials[2];
+    Mbarrier full[kStages], empty[kStages];
+    float x_scales[S::kTokens];
+  };
+  static_assert(S::kGroup == 0 || (S::kWarps * S::kColumns % S::kGroup == 0 && S::kWeights != kWeightsFp8));
+  static_assert(!S::kZeros || (S::kGroup != 0 && S::kIn / S::kGroup % 2 == 0 && kSlotGroups % 2 == 0));
+};
+
+/// The work tiles of a block.
+template <class S>
+struct PackedWork {
+  static constexpr int kTiles = ceil_div(S::kOut, S::kOutputs);
+  int first = static_cast<int>(static_cast<long long>(kTiles) * blockIdx.x / gridDim.x),
+      last = static_cast<int>(static_cast<long long>(kTiles) * (blockIdx.x + 1) / gridDim.x);
+};
+
+/// One thread: fills the stages.
+template <class S, class P>
+class PackedProducer {
+ public:
+  __device__ __forceinline__ PackedProducer(const QuantizedLinearArgs& args, typename P::Storage& shared)
+      : args_(args), shared_(shared), tile_(work_.first), total_((work_.last - work_.first) * P::kSteps) {}
+
+  __device__ __forceinline__ void fill() {
+    for (; loaded_ < min_of(P::kStages, total_); ++loaded_) load();
+  }
+  __device__ __forceinline__ void refill() {
+    unsigned phase = 0;
+    for (; loaded_ < total_; ++loaded_) {
+      mbarrier_wait(&shared_.empty[stage_], phase);
+      load();
+      if (stage_ == 0) phase ^= 1;
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void load() {
+    typename P::Stage& stage = shared_.stages[stage_];
+    Mbarrier* const full = &shared_.full[stage_];
+    const int block = step_ * S::kWarps, blocks = min_of(S::kWarps, S::kBlocks - block);
+    const int group = S::kGroup == 0 ? 0 : block * S::kColumns / max_of(S::kGroup, 1),
+              groups = S::kGroup == 0 ? 0 : blocks * S::kColumns / max_of(S::kGroup, 1);
+    const int scale_bytes = groups * kBlockRows * 2, zero_bytes = S::kZeros ? groups * kBlockRows : 0;
+    mbarrier_arrive_expect_tx(full, 2 * S::kTiles * (blocks * kBlockBytes + scale_bytes + zero_bytes));
+#pragma unroll
+    for (int i = 0; i < 2 * S::kTiles; ++i) {
+      const long long slot = S::slot(tile_ * S::kTiles + i / 2, i % 2);
+      bulk_copy_evict_first(
+          stage.weights[i],
+          static_cast<const unsigned char*>(args_.weight) + (slot * S::kBlocks + block) * kBlockBytes,
+          blocks * kBlockBytes, full);
+      if constexpr (S::kGroup != 0) {
+        const long long at = (slot * (S::kIn / S::kGroup) + group) * kBlockRows;
+        bulk_copy_evict_first(stage.scales[i], static_cast<const fp16*>(args_.scales) + at, scale_bytes,
+                              full);
+        if constexpr (S::kZeros) bulk_copy_evict_first(stage.zeros[i], args_.zeros + at, zero_bytes, full);
+      }
+    }
+    if (++step_ == P::kSteps) {
+      step_ = 0;
+      ++tile_;
+    }
+    if (++stage_ == P::kStages) stage_ = 0;
+  }
+
+  const QuantizedLinearArgs& args_;
+  typename P::Storage& shared_;
+  const PackedWork<S> work_;
+  int tile_;
+  const int total_;
+  int loaded_ = 0, step_ = 0, stage_ = 0;
+};
+
+/// What this lane has of a stage.
+template <class S, class P>
+__device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][2],
+                                           const typename P::Stage& stage) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+  for (int i = 0; i < 2 * S::kTiles; ++i) {
+    PackedBlock<S>& to = weights[i / 2][i % 2];
+    to.bytes = *reinterpret_cast<const uint4*>(stage.weights[i] + warp * kBlockBytes + lane * 16);
+#pragma unroll
+    for (int j = 0; j < S::kBlockScales; ++j) {
+      const int group = S::kGroup < S::kColumns ? warp * S::kBlockScales + j : warp * S::kColumns / S::kGroup,
+                at = group * kBlockRows + lane / 4;
+      to.scales[j] = reinterpret_cast<const WeightScale<S::kWeights, S::kGroup>*>(stage.scales[i])[at];
+      if constexpr (S::kZeros) to.zeros[j] = static_cast<signed char>(stage.zeros[i][at]);
+    }
+  }
+}
+
+/// A consumer warp.
+template <class S, class P>
+__device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typename P::Storage& shared) {
+  const PackedWork<S> work;
+  const int warp = threadIdx.x / 32;
+  const unsigned x = x_of_lane<S>(shared.x[0]) + 2 * warp * S::kColumns;
+  constexpr int kStores = ceil_div(S::kResults, S::kThreads);
+  Vec<float, 2> x_sums[P::kSteps] = {};  // of the blocks of columns of this warp
+  const auto has_block = [=](int step) {
+    return S::kBlocks % S::kWarps == 0 || step * S::kWarps + warp < S::kBlocks;
+  };
+#pragma unroll
+  for (int step = 0; step < P::kSteps; ++step)
+    if (S::kOffset && has_block(step)) x_sums[step] = sum_of_block<S>(x + 2 * step * S::kWarps * S::kColumns);
+  PipelineState<P::kStages> state;
+  for (int tile = work.first; tile < work.last; ++tile) {
+    // Other warps store the outputs of the next tile.
+    const int thread = (static_cast<int>(threadIdx.x) + tile * ceil_div(S::kResults, 32) * 32) % S::kThreads;
+    PackedOutput<S> outputs[kStores];
+#pragma unroll
+    for (int j = 0; j < kStores; ++j)
+      outputs[j] = PackedOutput<S>(args, tile * S::kOutputs, thread + j * S::kThreads);
+    PackedSums<S> sums = {};
+#pragma unroll
+    for (int step = 0; step < P::kSteps; ++step) {
+      mbarrier_wait(&shared.full[state.index], state.phase);
+      if (has_block(step)) {
+        PackedBlock<S> weights[S::kTiles][2];
+        read_stage<S, P>(weights, shared.stages[state.index]);
+        multiply_block<S>(sums, weights, x + 2 * step * S::kWarps * S::kColumns, x_sums[step]);
+      }
+      fence_proxy_async();  // the stage is overwritten by bulk copies
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) mbarrier_arrive(&shared.empty[state.index]);
+      state.advance();
+    }
+    PackedPartials<S>& partials = shared.partials[tile % 2];
+    store_partials<S>(partials, sums);
+    named_barrier_sync(1, S::kThreads);
+#pragma unroll
+    for (int j = 0; j < kStores; ++j)
+      if (outputs[j].is_valid) outputs[j].store(args, partials, shared.x_scales[outputs[j].token]);
+  }
+}
+
+template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
+          int kGroup, int kZeros, int kActOrder, int kBlocksPerSm, int kWarps, int kTiles, int kStages>
+__global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
+    linear_gemv_packed_bulk_copy(QuantizedLinearArgs args) {
+  using S = PackedGemv<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWeights, kGroup, kZeros,
+                       kActOrder, kWarps, kTiles>;
+  using P = PackedStages<S, kStages>;
+  using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
+  constexpr int kAllThreads = S::kThreads + 32;
+  [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename P::Storage);
+  extern __shared__ __align__(128) unsigned char memory[];
+  auto& shared = *reinterpret_cast<typename P::Storage*>(memory);
+  const bool is_producer = threadIdx.x == S::kThreads;
+  if (is_producer) {
+    for (int s = 0; s < kStages; ++s) {
+      mbarrier_init(&shared.full[s]);
+      mbarrier_init(&shared.empty[s], kWarps);
+    }
+    mbarrier_init_fence();
+  }
+  PackedProducer<S, P> producer(args, shared);
+  if (is_producer) producer.fill();
+  BlockNorm<T, kTokens, kIn, kAllThreads, S::kPitch> norm;
+  if constexpr (S::kNorm) norm.load_weights(args.norm_weight);
+  Keys::clear();
+  pdl_launch_dependents();
+  pdl_wait();
+  if constexpr (S::kNorm)
+    norm.load_x(shared.x[0], args.x, args.eps);
+  else
+    load_x<S, kAllThreads>(shared.x[0], args);
+  store_scales<S>(shared.x_scales, norm);
+  __syncthreads();
+  if (is_producer) producer.refill();
+  if (threadIdx.x < S::kThreads) consume<S, P>(args, shared);
+  Keys::template write<kAllThreads>(args);
+}
+
+}  // namespace warptune

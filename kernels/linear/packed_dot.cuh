@@ -1,0 +1,231 @@
+#pragma once
+// What the GEMVs on quantized weights share: their problem, the products of a block of packed weights and x
+// on tensor cores (weights are the M operand of mma.sync, tokens its N), x in shared memory, and the outputs.
+// Integers are exact in T. The sums of a group of columns are multiplied by its scale in fp32. Integers of 4
+// bits keep an offset, which costs no instruction; the offset times the sum of x is then subtracted from
+// their sums.
+#include "kernels/common/mma.cuh"
+#include "kernels/linear/argmax.cuh"
+#include "kernels/linear/fused.cuh"
+#include "kernels/linear/packed_weights.cuh"
+
+namespace warptune {
+
+/// The problem, and kTiles tiles of 16 weight rows (with SwiGLU 8 gates and their 8 ups) that a warp
+/// multiplies at once.
+template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_,
+          int kWeights_, int kGroup_, int kZeros_, int kActOrder_, int kWarps_, int kTiles_>
+struct PackedGemv {
+  using T = T_;
+  static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
+                       kWeights = kWeights_, kGroup = kGroup_, kWarps = kWarps_, kTiles = kTiles_,
+                       kThreads = 32 * kWarps;
+  static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
+                        kZeros = kZeros_ != 0, kActOrder = kActOrder_ != 0;
+  static constexpr int kRows = kSwiglu ? 2 * kOut : kOut, kSlots = ceil_div(kRows, kBlockRows);
+  static constexpr int kTileOutputs = kSwiglu ? 8 : 16, kOutputs = kTiles * kTileOutputs,
+                       kResults = kOutputs * kTokens;
+  static constexpr int kColumns = block_columns(kWeights), kBlocks = kIn / kColumns;  // of a row
+  static constexpr int kFragments = kColumns / 16;
+  /// Scales of a row in a block of weights, and the fragments of one; without groups rows have one at the
+  /// end.
+  static constexpr int kBlockScales = kGroup == 0         ? 0
+                                      : kGroup < kColumns ? kColumns / kGroup
+                                                          : 1,
+                       kZeroPoints = kZeros ? max_of(kBlockScales, 1) : 0,
+                       kScaleFragments = kGroup == 0 ? kFragments : kFragments / kBlockScales;
+  /// Whether integers keep their offset: where a block of weights has one scale and zero point per row.
+  static constexpr bool kOffset = kWeights == kWeightsInt4 && kBlockScales <= 1;
+  /// Elements of a token in shared memory: eight tokens are in different banks.
+  static constexpr int kPitch = kIn + 8, kXBytes = kTokens * kPitch * static_cast<int>(sizeof(T));
+
+  static_assert(kIn % kColumns == 0 && kTokens <= 8 && !(kNorm && kActOrder));
+
+  /// The eight rows of half `half` of a tile; those beyond the last are the last once more.
+  static __device__ __forceinline__ int slot(int tile, int half) {
+    if constexpr (kSwiglu) return min_of(tile, kSlots / 2 - 1) + half * (kSlots / 2);
+    return min_of(2 * tile + half, kSlots - 1);
+  }
+};
+
+/// The part of one block of weights that a lane holds, with the scales and zero points of its row.
+template <class S>
+struct PackedBlock {
+  uint4 bytes;
+  WeightScale<S::kWeights, S::kGroup> scales[max_of(S::kBlockScales, 1)];
+  signed char zeros[max_of(S::kZeroPoints, 1)];
+
+  __device__ __forceinline__ unsigned word(int i) const {
+    return i == 0 ? bytes.x : i == 1 ? bytes.y : i == 2 ? bytes.z : bytes.w;
+  }
+  __device__ __forceinline__ float scale(int group) const {
+    if constexpr (S::kGroup != 0) return to_float(scales[group]);
+    return 1;
+  }
+  /// What integers with an offset are too large by.
+  __device__ __forceinline__ float offset() const {
+    const float zero = S::kZeros ? 8.0f + zeros[0] : 8.0f;
+    return zero + WeightWord<typename S::T, S::kWeights>::kOffset;
+  }
+  /// Two fragments.
+  __device__ __forceinline__ void convert(unsigned (&a)[2][2], int pair) const {
+    using Word = WeightWord<typename S::T, S::kWeights>;
+    if constexpr (S::kOffset) {
+      Word::convert_with_offset(reinterpret_cast<unsigned(&)[4]>(a), word(pair));
+    } else if constexpr (Word::kFragments == 2) {
+      int zero = 8;
+      if constexpr (S::kZeros) zero += zeros[S::kGroup == 0 ? 0 : 2 * pair / S::kScaleFragments];
+      Word::convert(reinterpret_cast<unsigned(&)[4]>(a), word(pair), Word::bias(zero));
+    } else {
+#pragma unroll
+      for (int f = 0; f < 2; ++f) Word::convert(a[f], word(2 * pair + f), 0);
+    }
+  }
+};
+
+/// Sums of a warp: d0, d1 of a tile are row lane / 4 and tokens 2 * (lane % 4) and the next, d2, d3 eight
+/// rows further.
+template <class S>
+using PackedSums = float[S::kTiles][4];
+
+/// The address of x for a lane: its row of the matrices of ldmatrix, a token (those beyond the last are the
+/// last once more) and one of four times 8 columns.
+template <class S>
+__device__ __forceinline__ unsigned x_of_lane(const typename S::T* x) {
+  const int lane = threadIdx.x % 32;
+  return shared_address(x) + 2 * (min_of(lane % 8, S::kTokens - 1) * S::kPitch + lane / 8 * 8);
+}
+
+/// The sums of x over a block of columns, of the two tokens of a lane: products with ones. `x` as below.
+template <class S>
+__device__ __forceinline__ Vec<float, 2> sum_of_block(unsigned x) {
+  constexpr unsigned kOne = WeightWord<typename S::T, S::kWeights>::kOne;
+  float sums[4] = {};
+#pragma unroll
+  for (int pair = 0; pair < S::kFragments / 2; ++pair) {
+    unsigned b[4];
+    ldmatrix_x4(b, x + pair * 64);
+#pragma unroll
+    for (int f = 0; f < 2; ++f)
+      mma_m16n8k16<typename S::T>(sums, {kOne, kOne, kOne, kOne}, b[2 * f], b[2 * f + 1]);
+  }
+  return {sums[0], sums[1]};
+}
+
+/// sums += weights * x of one block of columns; `x`: the lane's address of its first; `x_sums`: of the block,
+/// with kOffset.
+template <class S>
+__device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
+                                               const PackedBlock<S> (&weights)[S::kTiles][2], unsigned x,
+                                               const Vec<float, 2>& x_sums) {
+  constexpr bool kPartial = S::kGroup != 0 || S::kOffset;
+  float partial[S::kTiles][4] = {};
+#pragma unroll
+  for (int pair = 0; pair < S::kFragments / 2; ++pair) {
+    unsigned b[4];
+    ldmatrix_x4(b, x + pair * 64);
+#pragma unroll
+    for (int t = 0; t < S::kTiles; ++t) {
+      unsigned a[2][2][2];  // half of the rows, fragment, half of the columns
+#pragma unroll
+      for (int half = 0; half < 2; ++half) weights[t][half].convert(a[half], pair);
+#pragma unroll
+      for (int f = 0; f < 2; ++f)
+        mma_m16n8k16<typename S::T>(kPartial ? partial[t] : sums[t],
+                                    {a[0][f][0], a[1][f][0], a[0][f][1], a[1][f][1]}, b[2 * f], b[2 * f + 1]);
+      if (const int done = 2 * pair + 2; kPartial && done % S::kScaleFragments == 0) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const PackedBlock<S>& rows = weights[t][i / 2];
+          if constexpr (S::kOffset) partial[t][i] = fmaf(-rows.offset(), x_sums[i % 2], partial[t][i]);
+          sums[t][i] = fmaf(rows.scale(done / S::kScaleFragments - 1), partial[t][i], sums[t][i]);
+          partial[t][i] = 0;
+        }
+      }
+    }
+  }
+}
+
+/// x to shared memory, in the order of the columns, by kThreads threads.
+template <class S, int kThreads>
+__device__ __forceinline__ void load_x(typename S::T* shared, const QuantizedLinearArgs& args) {
+  using T = typename S::T;
+  const T* const x = static_cast<const T*>(args.x);
+  if constexpr (S::kActOrder) {
+    for (int i = threadIdx.x; i < S::kIn; i += kThreads) {
+      const int k = args.order[i];
+#pragma unroll
+      for (int t = 0; t < S::kTokens; ++t) shared[t * S::kPitch + i] = x[t * S::kIn + k];
+    }
+  } else {
+    for (int i = 8 * threadIdx.x; i < S::kIn; i += 8 * kThreads)
+#pragma unroll
+      for (int t = 0; t < S::kTokens; ++t)
+        store_vec<8>(shared + t * S::kPitch + i, load_vec<8>(x + t * S::kIn + i));
+  }
+}
+
+/// The sums of the warps of a block, which split K.
+template <class S>
+using PackedPartials = float[S::kWarps][S::kTiles][S::kTokens][16];
+
+template <class S>
+__device__ __forceinline__ void store_partials(PackedPartials<S>& partials, const PackedSums<S>& sums) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (const int token = lane % 4 * 2 + i % 2; token < S::kTokens)
+#pragma unroll
+      for (int t = 0; t < S::kTiles; ++t)
+        partials[threadIdx.x / 32][t][token][lane / 4 + i / 2 * 8] = sums[t][i];
+}
+
+/// Result i of kOutputs outputs from `first` on: outputs are inner, tokens outer. What it needs beside the
+/// sums is loaded before the main loop, so that its latency does not follow it.
+template <class S>
+struct PackedOutput {
+  using T = typename S::T;
+  int token = 0, local = 0, output = 0;
+  bool is_valid = false;
+  float residual = 0, scale = 1, up_scale = 1;  // scales of rows
+
+  __device__ __forceinline__ PackedOutput() {}
+  __device__ __forceinline__ PackedOutput(const QuantizedLinearArgs& args, int first, int i)
+      : token(i / S::kOutputs),
+        local(i % S::kOutputs),
+        output(first + local),
+        is_valid(i < S::kResults && output < S::kOut) {
+    if (!is_valid) return;
+    residual = load_residual<T, S::kOut, S::kEpilogue>(args, token, output);
+    if constexpr (S::kGroup == 0) {
+      scale = weight_scale<S::kIn, S::kWeights, 0>(args.scales, output, 0);
+      if constexpr (S::kSwiglu)
+        up_scale = weight_scale<S::kIn, S::kWeights, 0>(args.scales, output + S::kOut, 0);
+    }
+  }
+
+  /// `x_scale`: of the token.
+  __device__ __forceinline__ void store(const QuantizedLinearArgs& args, const PackedPartials<S>& partials,
+                                        float x_scale) const {
+    const auto sum = [&](int row) {
+      float y = 0;
+#pragma unroll
+      for (int w = 0; w < S::kWarps; ++w) y += partials[w][local / S::kTileOutputs][token][row];
+      return y;
+    };
+    float y = x_scale * scale * sum(local % S::kTileOutputs);
+    if constexpr (S::kSwiglu) y = silu(y) * (x_scale * up_scale) * sum(local % 8 + 8);
+    BlockKeys<T, S::kOut, S::kEpilogue, S::kTokens>::add(
+        token, store_output<T, S::kOut, S::kBias, S::kEpilogue>(args, token, output, y, residual), output);
+  }
+};
+
+/// The scales of the tokens, which BlockNorm has in registers.
+template <class S, class Norm>
+__device__ __forceinline__ void store_scales(float (&shared)[S::kTokens], const Norm& norm) {
+#pragma unroll
+  for (int t = 0; t < S::kTokens; ++t)
+    if (threadIdx.x == t) shared[t] = S::kNorm ? norm.scales[t] : 1;
+}
+
+}  // namespace warptune
