@@ -96,6 +96,12 @@ Mapped norm(const Definition& d, const Axes& axes) {
 }
 
 Mapped gemm(const Definition& d, const Axes& axes) {
+  // Scales, or weights in another dtype, are those of quantized weights.
+  for (const auto& [name, input] : d.inputs.items())
+    if (name != "A" && name != "B")
+      throw InputError(fmt::format("it has the input '{}', which no op here takes as it lies", brief(name)));
+  if (dtype_of(d, "A") != dtype_of(d, "B"))
+    throw InputError("'A' and 'B' have different dtypes; quantized weights are packed here in another way");
   return {.op = "linear",
           .dims = {{"tokens", axes["M"]}, {"in", axes["K"]}, {"out", axes["N"]}},
           .dtype = dtype_of(d, "A")};

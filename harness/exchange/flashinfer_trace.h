@@ -27,9 +27,9 @@ struct Traces {
 
 /// Reads definitions (*.json) and workloads (*.jsonl). A line of workloads names its definition
 /// ("definition"); without it the file's name does, or the definition is the only one. Taken are the op types
-/// rmsnorm, gemm, gqa_paged (decode) and gqa_ragged (prefill, causal). The lengths of single sequences are in
-/// tensors that are not read: every sequence gets the mean length. Throws InputError for a file that is not
-/// of this schema, and where no workload is left.
+/// rmsnorm, gemm (of inputs A and B of one dtype), gqa_paged (decode) and gqa_ragged (prefill, causal). The
+/// lengths of single sequences are in tensors that are not read: every sequence gets the mean length. Throws
+/// InputError for a file that is not of this schema, and where no workload is left.
 Traces read_traces(const OpTable& ops, const std::vector<std::filesystem::path>& files);
 
 /// A sweep of the workloads (YAML): each problem once, below its definition.

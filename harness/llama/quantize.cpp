@@ -51,6 +51,7 @@ class Quantizer {
       float largest = 0;
       each([&](std::int64_t, std::int64_t, float value) { largest = std::fmax(largest, std::fabs(value)); });
       const float scale = put_scale(first, begin, largest / largest_value(format_.weights));
+      if (!std::isfinite(scale)) scales_are_finite_ = false;
       const float limit = largest_value(format_.weights);
       each([&](std::int64_t row, std::int64_t i, float value) {
         const float scaled = scale == 0 ? 0 : std::clamp(value / scale, -limit, limit);
@@ -60,6 +61,7 @@ class Quantizer {
       });
     }
   }
+  bool scales_are_finite() const { return scales_are_finite_; }
   QuantizedMatrix take() { return std::move(matrix_); }
 
  private:
@@ -74,6 +76,7 @@ class Quantizer {
   WeightFormat format_;
   std::int64_t columns_, group_;
   QuantizedMatrix matrix_;
+  std::atomic<bool> scales_are_finite_ = true;
 };
 
 void read_row(const FloatRows& part, std::int64_t row, std::int64_t columns, float* to) {
@@ -90,9 +93,12 @@ void read_row(const FloatRows& part, std::int64_t row, std::int64_t columns, flo
 }  // namespace
 
 QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, std::int64_t columns) {
-  if (format.group != 0 && columns % format.group != 0)
-    throw InputError(fmt::format("weights of {} columns have no groups of {}; it must divide them", columns,
-                                 format.group));
+  if (format.zeros || format.act_order)
+    throw InputError(
+        fmt::format("weights are not quantized to '{}': zero points and an order of columns are "
+                    "those of a checkpoint that has them",
+                    format.str()));
+  groups_of(format, columns);                                   // throws where they do not divide them
   std::vector<std::pair<const FloatRows*, std::int64_t>> rows;  // of the matrix, in their part
   for (const FloatRows& part : parts)
     for (std::int64_t row = 0; row < part.rows; ++row) rows.emplace_back(&part, row);
@@ -112,6 +118,9 @@ QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> 
     if (finite) quantizer.put(first, values);
   });
   if (!finite) throw InputError("the weights hold a value that is not finite; they cannot be quantized");
+  if (!quantizer.scales_are_finite())
+    throw InputError(
+        "the weights hold a value that is too large: the scale of its group is infinite in fp16");
   return quantizer.take();
 }
 

@@ -14,8 +14,8 @@ struct FloatRows {
 };
 
 /// The parts, one below the other, rounded to nearest in a symmetric format: the largest magnitude of a group
-/// is the largest value. Throws InputError where `format.group` does not divide `columns`, and where a value
-/// is not finite.
+/// is the largest value. Throws InputError where `format` has zero points or an order of columns, where its
+/// group does not divide `columns`, and where a value is not finite or too large for a scale of fp16.
 QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, std::int64_t columns);
 
 }  // namespace warptune

@@ -15,15 +15,12 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"same", "int8", "int4", "fp8"};
 
-std::int64_t groups(const WeightFormat& format, std::int64_t columns) {
-  return format.group == 0 ? 1 : columns / format.group;
-}
-
 }  // namespace
 
 std::string WeightFormat::str() const {
   std::string text(kNames.at(static_cast<std::size_t>(weights)));
-  if (group != 0) text += fmt::format(":group={}", group);
+  // int4 alone has groups of 128.
+  if (group != 0 || weights == kWeightsInt4) text += fmt::format(":group={}", group);
   if (zeros) text += ":zeros";
   if (act_order) text += ":act_order";
   return text;
@@ -36,6 +33,7 @@ WeightFormat parse_weight_format(std::string_view text) {
         "groups of columns have a scale",
         brief(text)));
   };
+  if (text.ends_with(':')) fail();
   std::istringstream parts{std::string(text)};
   std::string part;
   std::getline(parts, part, ':');
@@ -57,11 +55,28 @@ WeightFormat parse_weight_format(std::string_view text) {
   }
   if (format.weights == kWeightsInt4 && !has_group) format.group = 128;
   if (!format.quantized() && format != WeightFormat{}) fail();
-  if (format.weights == kWeightsFp8 && format.group != 0 && format.group != 128) fail();
+  if (format.weights == kWeightsFp8 && format.group != 0 && format.group != 128)
+    throw InputError(fmt::format("'{}' has groups of {}; those of fp8 are 128, blocks of 128 x 128",
+                                 brief(text), format.group));
+  // As the check of op linear.
+  if (format.zeros && format.weights != kWeightsInt4)
+    throw InputError(fmt::format("'{}' has zero points; they need int4", brief(text)));
+  if (format.act_order && (format.weights == kWeightsFp8 || format.group == 0))
+    throw InputError(
+        fmt::format("'{}' has an order of columns; it needs int4 or int8 and a group", brief(text)));
   return format;
 }
 
+std::int64_t groups_of(const WeightFormat& format, std::int64_t columns) {
+  if (format.group == 0) return 1;
+  if (columns % format.group != 0)
+    throw InputError(fmt::format("weights of {} columns have no groups of {}; it must divide them", columns,
+                                 format.group));
+  return columns / format.group;
+}
+
 Problem with_weights(Problem linear, const WeightFormat& format) {
+  groups_of(format, linear["in"]);  // throws where they do not divide it
   const auto set = [&](const char* dim, std::int64_t value, std::string_view label) {
     linear.dims.set(dim, value, std::string(label), value == 0);
   };
@@ -79,10 +94,11 @@ DType scale_dtype(const WeightFormat& format) {
 double matrix_bytes(const WeightFormat& format, DType dtype, std::int64_t rows, std::int64_t columns) {
   const auto elements = static_cast<double>(rows) * static_cast<double>(columns);
   if (!format.quantized()) return elements * static_cast<double>(size_of(dtype));
+  const std::int64_t groups = groups_of(format, columns);
   return elements * weight_bits(format.weights) / 8 +
          static_cast<double>(scale_count(format.weights, format.group, rows, columns)) *
              static_cast<double>(size_of(scale_dtype(format))) +
-         (format.zeros ? static_cast<double>(rows * groups(format, columns)) : 0) +
+         (format.zeros ? static_cast<double>(rows * groups) : 0) +
          (format.act_order ? 4.0 * static_cast<double>(columns) : 0);
 }
 

@@ -25,13 +25,17 @@ struct WeightFormat {
 /// The format of such a text. int4 without a group has groups of 128. Throws InputError.
 WeightFormat parse_weight_format(std::string_view text);
 
-/// The same GEMM on weights of that format.
+/// Groups of a row. Throws InputError where they do not divide it.
+std::int64_t groups_of(const WeightFormat& format, std::int64_t columns);
+
+/// The same GEMM on weights of that format. Throws as groups_of().
 Problem with_weights(Problem linear, const WeightFormat& format);
 
 /// The dtype of the scales of a quantized matrix.
 DType scale_dtype(const WeightFormat& format);
 
-/// Bytes of a matrix on the device, of `dtype` where it is not quantized.
+/// Bytes of a matrix on the device, of `dtype` where it is not quantized, without padding of the weights.
+/// Throws as groups_of().
 double matrix_bytes(const WeightFormat& format, DType dtype, std::int64_t rows, std::int64_t columns);
 
 }  // namespace warptune

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
+#include "harness/core/random.h"
 #include "harness/llama/quantize.h"
 #include "harness/llama/quantized_matrix.h"
 #include "harness/llama/safetensors.h"
@@ -183,17 +185,30 @@ class RandomTensors {
   Buffer matrix(std::int64_t out, std::int64_t in, double gain = 1) {
     return uniform(out * in, gain * std::sqrt(3.0 / static_cast<double>(in)));
   }
-  /// The same in a format: values are uniform in all bytes, of fp8 up to 1; scales make the variance.
+  /// The same in a format: values are uniform in all bytes, of fp8 up to 1, and zero points in [-8, 8);
+  /// scales make the variance.
   Matrix matrix(const WeightFormat& format, std::int64_t out, std::int64_t in, double gain = 1) {
     if (!format.quantized()) return {.weight = matrix(out, in, gain)};
     const bool is_fp8 = format.weights == kWeightsFp8;
-    const double variance = is_fp8 ? 1.0 / 3 : std::exp2(2 * weight_bits(format.weights)) / 12;
+    const double variance =
+        is_fp8 ? 1.0 / 3 : std::exp2(2 * weight_bits(format.weights)) / 12 * (format.zeros ? 2 : 1);
     const double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
-    return {
-        .format = format,
-        .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, packed_bytes(format.weights, out, in),
-                          is_fp8 ? 1 : 128),
-        .scales = uniform(scale_dtype(format), scale_count(format.weights, format.group, out, in), scale)};
+    groups_of(format, in);  // throws where they do not divide it
+    const std::int64_t scales = scale_count(format.weights, format.group, out, in);
+    return {.format = format,
+            .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, packed_bytes(format.weights, out, in),
+                              is_fp8 ? 1 : 128),
+            .scales = uniform(scale_dtype(format), scales, scale),
+            .zeros = format.zeros ? uniform(DType::int8, scales, 8) : Buffer(),
+            .order = format.act_order ? shuffled_columns(in) : Buffer()};
+  }
+  /// A permutation of the columns.
+  Buffer shuffled_columns(std::int64_t count) {
+    std::vector<std::int32_t> order(static_cast<std::size_t>(count));
+    std::iota(order.begin(), order.end(), 0);
+    const std::uint64_t seed = seed_ * 0x9e3779b97f4a7c15ull + ++made_;
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_bits(seed, i) % i]);
+    return uploaded(device_, std::as_bytes(std::span(order)));
   }
   Buffer ones(std::int64_t count) {
     std::vector<std::byte> host(static_cast<std::size_t>(count) * size_of(dtype_));
@@ -239,13 +254,23 @@ ModelConfig read_model(const std::filesystem::path& folder) {
   ModelConfig config = read_model_config(folder / "config.json");
   if (!config.quantization) return config;
   const Checkpoint checkpoint(folder);
-  for (int i = 0; i < config.layers && !config.weights.quantized(); ++i) {
-    const std::pair<std::string, std::int64_t> o = {fmt::format("model.layers.{}.self_attn.o_proj", i),
-                                                    config.hidden};
-    if (const auto matrix =
-            read_quantized(checkpoint, *config.quantization, std::span(&o, 1), config.q_width()))
-      config.weights = matrix->format;
-  }
+  struct Module {
+    const char* name;
+    std::int64_t rows, columns;
+  };
+  const Module modules[] = {{"self_attn.o_proj", config.hidden, config.q_width()},
+                            {"self_attn.q_proj", config.q_width(), config.hidden},
+                            {"mlp.down_proj", config.hidden, config.intermediate},
+                            {"mlp.gate_proj", config.intermediate, config.hidden}};
+  for (int i = 0; i < config.layers; ++i)
+    for (const auto& [name, rows, columns] : modules) {
+      const std::pair<std::string, std::int64_t> part = {fmt::format("model.layers.{}.{}", i, name), rows};
+      if (const auto matrix =
+              read_quantized(checkpoint, *config.quantization, std::span(&part, 1), columns)) {
+        config.weights = matrix->format;
+        return config;
+      }
+    }
   return config;
 }
 
@@ -255,6 +280,7 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
   staging_bytes = std::min(staging_bytes, static_cast<std::size_t>(weight_bytes(c, dtype)));
   Loader loader(device, c.quantization, dtype, folder, staging_bytes);
   Weights w{.dtype = dtype};
+  if (c.quantization) w.notes = c.quantization->notes;
   const std::string embedding = "model.embed_tokens.weight", head = "lm_head.weight";
   // A tied model needs one of the two.
   const bool only_head = c.tied_embeddings && !loader.has(embedding) && loader.has(head);

@@ -74,13 +74,18 @@ KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node) {
   return format;
 }
 
-/// The formats of 'weights', by default that of the model.
+/// The formats of 'weights', by default that of the model. Their groups divide its matrices.
 std::vector<WeightFormat> weights_of(const YamlReader& yaml, const YAML::Node& node,
                                      const ModelConfig& model) {
   if (!node["weights"]) return {model.weights};
   std::vector<WeightFormat> formats;
+  ModelConfig stored = model;
   for (const std::string& text : yaml.values(node["weights"], "'weights'"))
-    formats.push_back(yaml.at(node["weights"], [&] { return parse_weight_format(text); }));
+    formats.push_back(yaml.at(node["weights"], [&] {
+      stored.weights = parse_weight_format(text);
+      weight_bytes(stored, DType::bf16);  // throws where they do not
+      return stored.weights;
+    }));
   return formats;
 }
 

@@ -69,6 +69,12 @@ def test_numpy_arrays_say_which_problem_a_call_is(winners):
         ops(winners).problem("softmax", x)
 
 
+def test_quantized_weights_are_one_sentence(winners):
+    x, weight = np.zeros((2, 64), np.float16), np.zeros(32 * 64, np.int8)
+    with pytest.raises(ValueError, match="linear: 'weight' is int8; plans on quantized weights are launched from C"):
+        ops(winners).problem("linear", x, weight)
+
+
 def test_a_cache_says_how_it_lies(winners):
     q, lengths = np.zeros((4, 8, 64), np.float16), np.zeros(4, np.int32)
     cache, table = np.zeros((40, 2, 16, 64), np.int8), np.zeros((4, 10), np.int32)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 
 #include "harness/core/error.h"
 #include "harness/exchange/flashinfer_export.h"
@@ -116,6 +117,26 @@ TEST_F(ChangedTrace, OtherOpTypesAndDtypesAreLeftOut) {
   const Traces traces = read_traces(ops(), files);
   EXPECT_EQ(traces.workloads.size(), 2u);
   EXPECT_EQ(traces.left_out.size(), 1u);
+}
+
+/// A GEMM on quantized weights is not a plain one.
+TEST_F(ChangedTrace, QuantizedWeightsAreLeftOut) {
+  const auto gemm = [&](const std::function<void(json&)>& change) {
+    const fs::path folder = fresh_folder("quantized_trace");
+    json definition = json::parse(text_of(kData / "gemm_n6144_k4096.json"));
+    change(definition["inputs"]);
+    std::ofstream(folder / "gemm_n6144_k4096.json") << definition;
+    fs::copy(kData / "gemm_n6144_k4096.jsonl", folder);
+    return std::vector{folder / "gemm_n6144_k4096.json", folder / "gemm_n6144_k4096.jsonl"};
+  };
+  EXPECT_EQ(read_traces(ops(), gemm([](json&) {})).workloads.size(), 2u);
+  refused(gemm([](json& inputs) { inputs["B"]["dtype"] = "float8_e4m3fn"; }),
+          "the dtype 'float8_e4m3fn' of 'B' has no op here");
+  refused(gemm([](json& inputs) { inputs["B"]["dtype"] = "int8"; }),
+          "the dtype 'int8' of 'B' has no op here");
+  refused(gemm([](json& inputs) { inputs["B"]["dtype"] = "float32"; }), "'A' and 'B' have different dtypes");
+  refused(gemm([](json& inputs) { inputs["B_scale"] = inputs["B"]; }),
+          "it has the input 'B_scale', which no op here takes as it lies");
 }
 
 TEST_F(ChangedTrace, ALineWithoutADefinitionTakesTheOneOfItsFile) {

@@ -189,7 +189,7 @@ TEST(Model, OAndDownGetTheWeightsOfTheNextGemm) {
       EXPECT_EQ(args.next_rows, 0) << "lm_head is not prefetched";
       continue;
     }
-    EXPECT_EQ(args.next_weight, (down ? layers[layer + 1].qkv : layers[layer].gate_up).data());
+    EXPECT_EQ(args.next_weight, (down ? layers[layer + 1].qkv : layers[layer].gate_up).weight.data());
     EXPECT_EQ(args.next_rows, down ? tiny().qkv_width() : 2 * tiny().intermediate);
     EXPECT_EQ(args.next_row_bytes, row_bytes);
   }

@@ -12,7 +12,7 @@ namespace warptune::testing {
 
 using Row = std::vector<double>;
 
-/// weight [out, in] . x plus the bias, if any; weights are fp32 on the host.
+/// weight [out, in] . x plus the bias, if any; weights are fp32 on the host, and not quantized.
 inline Row project(const Buffer& weight, const Buffer& bias, const Row& x) {
   const std::size_t rows = weight.bytes() / sizeof(float) / x.size();
   Row y(rows);
@@ -92,19 +92,19 @@ inline std::vector<Row> reference_logits(const ModelConfig& c, const Weights& w,
   for (const LayerWeights& l : w.layers) {
     std::vector<Row> qkv;
     for (std::size_t t = 0; t < xs.size(); ++t) {
-      qkv.push_back(project(l.qkv, l.qkv_bias, rms_norm(l.input_norm, xs[t], c.rms_eps)));
+      qkv.push_back(project(l.qkv.weight, l.qkv_bias, rms_norm(l.input_norm, xs[t], c.rms_eps)));
       rotate(qkv[t], c.q_heads + c.kv_heads, c.head_dim, inv_freq, static_cast<int>(t));
     }
     for (std::size_t t = 0; t < xs.size(); ++t) {
-      add(xs[t], project(l.o, l.o_bias, attend(c, qkv, static_cast<int>(t), window)));
-      const Row gate_up = project(l.gate_up, {}, rms_norm(l.attention_norm, xs[t], c.rms_eps));
+      add(xs[t], project(l.o.weight, l.o_bias, attend(c, qkv, static_cast<int>(t), window)));
+      const Row gate_up = project(l.gate_up.weight, {}, rms_norm(l.attention_norm, xs[t], c.rms_eps));
       Row y(inner);
       for (std::size_t i = 0; i < inner; ++i)
         y[i] = gate_up[i] / (1 + std::exp(-gate_up[i])) * gate_up[inner + i];
-      add(xs[t], project(l.down, {}, y));
+      add(xs[t], project(l.down.weight, {}, y));
     }
   }
-  const Buffer& head = w.lm_head.data() ? w.lm_head : w.embedding;
+  const Buffer& head = w.lm_head.weight.data() ? w.lm_head.weight : w.embedding;
   for (Row& x : xs) x = project(head, {}, rms_norm(w.final_norm, x, c.rms_eps));
   return xs;
 }

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "harness/core/dtype.h"
 #include "harness/llama/model_config.h"
@@ -19,6 +20,25 @@ using GoldenRun = std::tuple<const char*, DType>;
 inline std::string golden_run_name(const ::testing::TestParamInfo<GoldenRun>& run) {
   const auto& [name, dtype] = run.param;
   return std::string(name) + "_" + std::string(name_of(dtype));
+}
+
+/// A folder of tests/data/quantized (scripts/make_quantized_golden.py) that can be read.
+inline constexpr const char* kQuantizedGoldens[] = {
+    "awq",        "ct_fp8", "ct_int4",   "ct_int4_zero",   "ct_int8", "fp8_block",
+    "fp8_tensor", "gptq",   "gptq_8bit", "gptq_act_order", "mixed"};
+
+/// Every format of weights that op linear has.
+inline std::vector<WeightFormat> all_weight_formats() {
+  std::vector<WeightFormat> formats = {{}, {.weights = kWeightsFp8}, {.weights = kWeightsFp8, .group = 128}};
+  for (const int weights : {kWeightsInt8, kWeightsInt4})
+    for (const int group : {0, 32, 64, 128})
+      for (const bool zeros : {false, true})
+        for (const bool act_order : {false, true}) {
+          const bool has_dims = group != 0 || !act_order;
+          if (has_dims && !(zeros && weights == kWeightsInt8))
+            formats.push_back({.weights = weights, .group = group, .zeros = zeros, .act_order = act_order});
+        }
+  return formats;
 }
 
 inline ModelConfig tiny() {

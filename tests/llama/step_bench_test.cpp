@@ -133,6 +133,49 @@ TEST(StepBench, APlanBeyondTheDeviceIsNotReplacedByAnother) {
   EXPECT_NE(m.detail.find("it takes too much"), std::string::npos) << m.detail;
 }
 
+TEST(StepBench, TimesAStepOnQuantizedWeights) {
+  const auto device = open_device("host");
+  for (const char* format : {"int8", "int4:group=0", "fp8"}) {
+    StepSpec spec = kSpec;
+    spec.model.weights = parse_weight_format(format);
+    StepBench bench(ops(), *device, spec);
+    const StepTimes times = bench.compare({}, {}, 6);
+    EXPECT_EQ(times.candidate.status, Status::ok) << times.candidate.detail;
+    EXPECT_LT(times.candidate.rel_l2_err, 1e-5) << "of its logits against those of the naive plans";
+    const auto gemms = std::ranges::count_if(
+        times.problems, [](const auto& key) { return key.find("weights=") != std::string::npos; });
+    EXPECT_EQ(gemms, 4) << "qkv, o, gate_up and down of all layers; not lm_head";
+    StepPlans fused;
+    for (const char* option : {"fuse_append", "fuse_norm", "fuse_swiglu", "fuse_argmax"})
+      set_option(fused.options, option, true);
+    const StepTimes both = bench.compare({}, fused, 6);
+    EXPECT_EQ(both.candidate.status, Status::ok) << both.candidate.detail;
+  }
+}
+
+TEST(StepProblem, NamesTheFormatOfTheWeights) {
+  for (const WeightFormat& format : testing::all_weight_formats())
+    for (const char* cache : {"", "+kv=int8+page=16"}) {
+      StepSpec spec = kSpec;
+      spec.model.weights = format;
+      spec.kv = parse_kv_suffix(cache);
+      const Problem step = step_problem(spec);
+      EXPECT_EQ(step.key().find("weights=") != std::string::npos, format.quantized()) << step.key();
+      EXPECT_EQ(step_problem(step_spec(step, testing::tiny())).key(), step.key());
+      EXPECT_EQ(step_spec(step, testing::tiny()).model.weights, format) << step.key();
+      EXPECT_EQ(step_spec(step, spec.model).model.weights, format) << step.key();
+    }
+  StepSpec spec = kSpec;
+  spec.model.weights = parse_weight_format("int4");
+  EXPECT_EQ(step_problem(spec).key(),
+            "step[model=tiny,batch=2,context=64,weights=int4:group=128,dtype=fp32]");
+  Problem wrong = step_problem(spec);
+  wrong.dims.set("weights", 0, "int3");
+  EXPECT_THROW(step_spec(wrong, spec.model), InputError);
+  wrong.dims.set("weights", 0, "int4");  // not as it is written
+  EXPECT_THROW(step_spec(wrong, spec.model), InputError);
+}
+
 TEST(GpuStepBench, TimesFusedAndNaivePlansAgainstTheDefaults) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto device = open_device("cuda:0");

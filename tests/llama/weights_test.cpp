@@ -73,9 +73,10 @@ std::vector<std::byte> bytes_of(const Buffer& buffer) {
 
 std::vector<std::vector<std::byte>> all_bytes(const Weights& w) {
   std::vector<std::vector<std::byte>> all = {bytes_of(w.embedding), bytes_of(w.final_norm),
-                                             bytes_of(w.lm_head)};
+                                             bytes_of(w.lm_head.weight)};
   for (const LayerWeights& l : w.layers)
-    for (const Buffer* buffer : {&l.input_norm, &l.qkv, &l.o, &l.attention_norm, &l.gate_up, &l.down})
+    for (const Buffer* buffer :
+         {&l.input_norm, &l.qkv.weight, &l.o.weight, &l.attention_norm, &l.gate_up.weight, &l.down.weight})
       all.push_back(bytes_of(*buffer));
   return all;
 }
@@ -117,8 +118,8 @@ TEST(GpuLoadWeights, ThroughPinnedBuffersAreTheSameWeights) {
     const Weights w = load_weights(*device, config, DType::bf16, folder, staging_bytes);
     std::vector<Region> regions = {{w.embedding.data(), w.embedding.bytes()}};
     for (const LayerWeights& l : w.layers)
-      for (const Buffer* buffer : {&l.qkv, &l.o, &l.gate_up, &l.down})
-        regions.push_back({buffer->data(), buffer->bytes()});
+      for (const Matrix* matrix : {&l.qkv, &l.o, &l.gate_up, &l.down})
+        regions.push_back({matrix->weight.data(), matrix->weight.bytes()});
     return device->checksums(regions);
   };
   EXPECT_EQ(sums(1000), sums(0));
@@ -155,7 +156,7 @@ TEST_F(ChangedCheckpoint, ATiedModelNeedsOneOfItsTwoMatrices) {
   for (const char* file : kTiedFiles) replace(file, "\"model.embed_tokens.weight\"", "\"lm_head.weight\"");
   const Weights w = load();
   EXPECT_EQ(bytes_of(w.embedding), embedding);
-  EXPECT_FALSE(w.lm_head.data());
+  EXPECT_FALSE(w.lm_head.weight.data());
   EXPECT_TRUE(w.notes.empty());
   for (const char* file : kTiedFiles) replace(file, "\"lm_head.weight\"", "\"head.weight\"");
   EXPECT_THROW(load(), InputError);

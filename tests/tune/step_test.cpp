@@ -89,6 +89,29 @@ TEST_F(StepSweep, EndsInTheStepAndDecodeTakesItsPlans) {
   EXPECT_EQ(run_shell("{} wisdom check " + wisdom().string()).code, 0);
 }
 
+TEST_F(StepSweep, AStepOnQuantizedWeightsHasItsOwnPlans) {
+  std::ofstream(folder_ / "steps.yaml")
+      << "device: host\ndtypes: fp32\nsampling: {min_samples: 6, max_time: 0.002}\nfinalists: 2\n"
+         "models:\n  - {model: "
+      << model_
+      << ", weights: [same, int8], context: 64, cache: hot, max_configs: 1, ops: [embedding, linear]}\n"
+      << "steps:\n  - {model: " << model_ << ", weights: int8, context: 64, candidates: 2}\n";
+  const Ended tuned =
+      run_shell("{} tune " + (folder_ / "steps.yaml").string() + " --out " + folder_.string());
+  ASSERT_EQ(tuned.code, 0) << tuned.text;
+  const Wisdom kept = Wisdom::load(wisdom());
+  ASSERT_EQ(kept.steps().size(), 1u);
+  EXPECT_EQ(kept.steps().front().step.key(), "step[model=gqa,batch=1,context=64,weights=int8,dtype=fp32]");
+  for (const auto& row : step_rows()) EXPECT_EQ(row.at("status"), "ok") << row.at("detail");
+  const Ended decoded = decode("--weights int8");
+  EXPECT_EQ(decoded.code, 0) << decoded.text;
+  EXPECT_NE(decoded.text.find(" plans tuned in the step"), std::string::npos) << decoded.text;
+  EXPECT_NE(decoded.text.find("+weights=int8"), std::string::npos) << decoded.text;
+  for (const char* other : {"", "--weights fp8"})
+    EXPECT_EQ(decode(other).text.find("tuned in the step"), std::string::npos) << other;
+  EXPECT_EQ(run_shell("{} wisdom check " + wisdom().string()).code, 0);
+}
+
 TEST_F(StepSweep, AFinishedStepIsNotSearchedAgain) {
   ASSERT_EQ(tune().code, 0);
   const auto rows = step_rows().size();

@@ -127,15 +127,21 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"model_without_lengths",
        "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},
       {"model_kv_dtype", "4: 'kv_dtype' is 'int4'; it must be same, int8 or fp8"},
+      {"model_weights",
+       "4: 'int3' is no format of weights; it must be same, int8, int4 or fp8, with :group=32, 64 or 128 "
+       "where "
+       "groups of columns have a scale"},
+      {"model_weights_group", "4: weights of 64 columns have no groups of 128; it must divide them"},
       {"model_k_layout", "4: 'k_layout' is 'rows'; it must be sd or dsx"},
       {"model_page_size",
        "2: rope_append: page_size is 24; it must be 0 (contiguous), 16, 32, 64, 128 or 256"},
       {"step_without_context", "4: an item of 'steps' needs 'context'"},
       {"step_model", "3: unknown model 'llama3.2-2b'; did you mean 'llama3.2-1b'?"},
       {"step_prompt_len",
-       "4: unknown key 'prompt_len' in an item of 'steps'; known are model, batch, context, kv_dtype, "
-       "k_layout, "
+       "4: unknown key 'prompt_len' in an item of 'steps'; known are model, batch, context, weights, "
+       "kv_dtype, k_layout, "
        "page_size, window, dtypes, candidates"},
+      {"step_weights_group", "4: weights of 64 columns have no groups of 128; it must divide them"},
       {"step_batch", "4: 'batch' of a step is 100000; it must be at most 4096"},
   };
   const std::filesystem::path folder = std::filesystem::path(TEST_DATA) / "bad_yaml";
@@ -294,6 +300,57 @@ TEST(Sweep, ModelsMaySetTheLayoutOfK) {
   for (const SweepItem& item : quantized.items)
     EXPECT_EQ(item.problem["k_layout"], item.problem.op == "rope_append" && item.problem["kv_dtype"] != 0)
         << "prompts attend to rows of K: " << item.problem.key();
+}
+
+TEST(Sweep, ModelsMaySetTheFormatOfTheirWeights) {
+  const auto keys = [](const std::string& weights, const std::string& model = "llama2-7b") {
+    std::vector<std::string> found;
+    for (const SweepItem& item : load("models: [{model: " + model +
+                                      ", dtypes: bf16, context: 512, prompt_len: 512" + weights + "}]\n")
+                                     .items)
+      found.push_back(item.problem.key());
+    std::ranges::sort(found);
+    return found;
+  };
+  const auto gemms = [](const std::vector<std::string>& all, const std::string& part) {
+    return std::ranges::count_if(all, [&](const auto& key) {
+      return key.starts_with("linear[") && key.find(part) != std::string::npos;
+    });
+  };
+  const auto same = keys(""), both = keys(", weights: [same, int4, 'fp8:group=128']"),
+             int4 = keys(", weights: int4");
+  EXPECT_EQ(keys(", weights: same"), same);
+  EXPECT_TRUE(std::ranges::includes(both, same));
+  EXPECT_TRUE(std::ranges::includes(both, int4));
+  for (const auto& key : both) {
+    if (std::ranges::binary_search(same, key)) continue;
+    EXPECT_TRUE(key.starts_with("linear[") && key.find("weights=") != std::string::npos) << key;
+  }
+  const std::string qkv = "linear[tokens=1,in=4096,out=12288,bias=no,";
+  EXPECT_TRUE(std::ranges::binary_search(both, qkv + "prologue=rms_norm,weights=int4,group=128,dtype=bf16]"));
+  EXPECT_TRUE(std::ranges::binary_search(both, qkv + "prologue=rms_norm,weights=fp8,group=128,dtype=bf16]"));
+  EXPECT_EQ(gemms(int4, "out=32000"), gemms(same, "out=32000")) << "lm_head is not quantized";
+  EXPECT_EQ(gemms(both, "weights=int4"), gemms(both, "weights=fp8"));
+  // The weights of a quantized checkpoint are the default.
+  const std::string folder = std::string(TEST_DATA) + "/quantized/awq";
+  EXPECT_GT(gemms(keys("", folder), "weights=int4,group=32,zeros=yes"), 0);
+  EXPECT_EQ(gemms(keys(", weights: same", folder), "weights="), 0);
+  EXPECT_GT(gemms(keys(", weights: int8", folder), "weights=int8"), 0);
+}
+
+TEST(Sweep, StepsMaySetTheFormatOfTheirWeights) {
+  const Sweep sweep = load(
+      "dtypes: bf16\nsteps:\n  - {model: llama3.2-1b, context: 512, weights: [same, int4, "
+      "'int8:group=64']}\n");
+  ASSERT_EQ(sweep.steps.size(), 3u);
+  EXPECT_EQ(step_problem(sweep.steps[0].spec).key(),
+            "step[model=llama3.2-1b,batch=1,context=512,dtype=bf16]");
+  EXPECT_EQ(step_problem(sweep.steps[1].spec).key(),
+            "step[model=llama3.2-1b,batch=1,context=512,weights=int4:group=128,dtype=bf16]");
+  EXPECT_EQ(step_problem(sweep.steps[2].spec).key(),
+            "step[model=llama3.2-1b,batch=1,context=512,weights=int8:group=64,dtype=bf16]");
+  EXPECT_TRUE(error_of("steps:\n  - {model: llama3.2-1b, context: 512,\n     weights: [same, int5]}\n")
+                  .starts_with("3: 'int5' is no format of weights"));
 }
 
 TEST(Sweep, AModelMayBeAFolderNextToTheFile) {

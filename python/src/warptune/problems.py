@@ -108,6 +108,10 @@ def swiglu(gate_up):
 
 def linear(x, weight, bias, norm_weight, residual, swiglu):
     s, dtype = Shapes("linear"), dtype_name(x.dtype)
+    require(
+        dtype_name(weight.dtype) not in ("int8", "uint8", "int32", "fp8"),
+        f"linear: 'weight' is {dtype_name(weight.dtype)}; plans on quantized weights are launched from C++",
+    )
     s.match("x", x, "... in")
     s.match("weight", weight, "rows in", dtype)
     require(not (swiglu and (bias is not None or residual is not None)), "linear: swiglu takes no bias and no residual")

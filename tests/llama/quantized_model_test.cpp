@@ -1,0 +1,241 @@
+// Models on quantized weights: checkpoints of other libraries against their goldens, and random weights.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "harness/core/error.h"
+#include "harness/llama/golden.h"
+#include "harness/llama/model.h"
+#include "harness/llama/prompts.h"
+#include "tests/llama/small_models.h"
+#include "variants/table.h"
+
+namespace warptune {
+namespace {
+
+using testing::all_weight_formats, testing::kQuantizedGoldens;
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const std::string& name) { return fs::path(TEST_DATA) / "quantized" / name; }
+
+void expect_golden(const std::string& name, const std::string& where, DType dtype, bool naive, bool fused) {
+  SCOPED_TRACE(name + " " + std::string(name_of(dtype)) + (naive ? " naive" : "") + (fused ? " fused" : ""));
+  const fs::path folder = folder_of(name);
+  const auto device = open_device(where);
+  const ModelConfig config = read_model(folder);
+  EXPECT_TRUE(config.weights.quantized());
+  const Golden golden = read_golden(folder / "golden.safetensors");
+  const Weights weights = load_weights(*device, config, dtype, folder);
+  PlanBook book(ops(), *device, {.naive = naive});
+  Model model(*device, config, weights, book,
+              {.batch = static_cast<int>(golden.prompts.size()),
+               .capacity = 64,
+               .max_steps = golden.steps(),
+               .fuse = {.append = fused && !naive,  // the naive kernel of attention does not append
+                        .norm = fused,
+                        .swiglu = fused,
+                        .argmax = fused,
+                        .split_norm = false},
+               .graph = !naive});
+  const Agreement agreement = check_golden(model, golden);
+  EXPECT_TRUE(agreement.ok()) << agreement.summary();
+}
+
+/// The dtype of what a folder stores in 16 bits.
+DType stored_dtype(const std::string& name) {
+  return name.starts_with("gptq") || name == "awq" ? DType::fp16 : DType::bf16;
+}
+
+class QuantizedGolden : public ::testing::TestWithParam<const char*> {};
+TEST_P(QuantizedGolden, AgreesOnTheHost) {
+  for (const bool naive : {false, true})
+    for (const bool fused : {false, true}) expect_golden(GetParam(), "host", DType::fp32, naive, fused);
+  expect_golden(GetParam(), "host", stored_dtype(GetParam()), false, true);
+}
+INSTANTIATE_TEST_SUITE_P(Folders, QuantizedGolden, ::testing::ValuesIn(kQuantizedGoldens),
+                         [](const auto& info) { return std::string(info.param); });
+
+class GpuQuantizedGolden : public ::testing::TestWithParam<const char*> {};
+TEST_P(GpuQuantizedGolden, Agrees) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  for (const bool naive : {false, true})
+    for (const bool fused : {false, true})
+      expect_golden(GetParam(), "cuda:0", stored_dtype(GetParam()), naive, fused);
+  expect_golden(GetParam(), "cuda:0", DType::fp32, true, false);
+}
+INSTANTIATE_TEST_SUITE_P(Folders, GpuQuantizedGolden, ::testing::ValuesIn(kQuantizedGoldens),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(QuantizedWeights, TheFormatOfAModelIsThatOfItsLayers) {
+  const auto format = [](const char* name) { return read_model(folder_of(name)).weights.str(); };
+  EXPECT_EQ(format("awq"), "int4:group=32:zeros");
+  EXPECT_EQ(format("ct_fp8"), "fp8");
+  EXPECT_EQ(format("ct_int4"), "int4:group=32");
+  EXPECT_EQ(format("ct_int4_zero"), "int4:group=32:zeros");
+  EXPECT_EQ(format("ct_int8"), "int8");
+  EXPECT_EQ(format("fp8_block"), "fp8:group=128");
+  EXPECT_EQ(format("fp8_tensor"), "fp8");
+  EXPECT_EQ(format("gptq"), "int4:group=64");
+  EXPECT_EQ(format("gptq_8bit"), "int8:group=64");
+  EXPECT_EQ(format("gptq_act_order"), "int4:group=32:zeros:act_order");
+  EXPECT_EQ(format("mixed"), "int4:group=32");
+  EXPECT_EQ(read_model(fs::path(TEST_DATA) / "golden" / "mha").weights.str(), "same");
+}
+
+TEST(QuantizedWeights, AMatrixThatTheConfigExceptsIsIn16Bits) {
+  const auto device = open_device("host");
+  const ModelConfig config = read_model(folder_of("mixed"));
+  const Weights w = load_weights(*device, config, DType::bf16, folder_of("mixed"));
+  EXPECT_TRUE(w.layers[0].down.format.quantized());
+  EXPECT_FALSE(w.layers[1].down.format.quantized());
+  EXPECT_FALSE(w.layers[1].down.scales.data());
+  EXPECT_TRUE(w.layers[1].o.format.quantized());
+  EXPECT_FALSE(w.lm_head.format.quantized());
+}
+
+TEST(QuantizedWeights, NotesNameWhatIsNotApplied) {
+  const auto device = open_device("host");
+  const auto notes = [&](const char* name) {
+    return load_weights(*device, read_model(folder_of(name)), DType::fp32, folder_of(name)).notes;
+  };
+  ASSERT_EQ(notes("fp8_tensor").size(), 1u);
+  EXPECT_NE(notes("fp8_tensor")[0].find("activations are not quantized, they stay in 16 bits"),
+            std::string::npos);
+  EXPECT_TRUE(notes("gptq").empty());
+}
+
+TEST(QuantizedWeights, Nvfp4IsRefused) {
+  try {
+    read_model(folder_of("nvfp4"));
+    ADD_FAILURE() << "read";
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("checkpoints of format 'nvfp4-pack-quantized' are not read yet"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
+/// Rows and columns are multiples of all groups, and of the blocks of scales.
+ModelConfig wide() {
+  return {.name = "wide",
+          .hidden = 128,
+          .intermediate = 256,
+          .layers = 2,
+          .q_heads = 2,
+          .kv_heads = 1,
+          .head_dim = 64,
+          .vocab = 97,
+          .max_position = 512};
+}
+
+ModelConfig wide(const WeightFormat& format) {
+  ModelConfig config = wide();
+  config.weights = format;
+  return config;
+}
+
+double bytes_of(const Matrix& m) {
+  return static_cast<double>(m.weight.bytes() + m.scales.bytes() + m.zeros.bytes() + m.order.bytes());
+}
+
+TEST(QuantizedWeights, TheirBytesAreThoseOfTheirBuffers) {
+  const auto device = open_device("host");
+  for (const WeightFormat& format : all_weight_formats()) {
+    SCOPED_TRACE(format.str());
+    const ModelConfig c = wide(format);
+    const Weights w = random_weights(*device, c, DType::bf16, 3);
+    double all = static_cast<double>(w.embedding.bytes() + w.final_norm.bytes()) + bytes_of(w.lm_head);
+    for (const LayerWeights& l : w.layers) {
+      EXPECT_EQ(bytes_of(l.qkv), matrix_bytes(format, DType::bf16, c.qkv_width(), c.hidden));
+      EXPECT_EQ(bytes_of(l.down), matrix_bytes(format, DType::bf16, c.hidden, c.intermediate));
+      for (const Matrix* matrix : {&l.qkv, &l.o, &l.gate_up, &l.down}) {
+        EXPECT_EQ(matrix->format, format);
+        EXPECT_EQ(matrix->zeros.bytes() > 0, format.zeros);
+        EXPECT_EQ(matrix->order.bytes() > 0, format.act_order);
+        all += bytes_of(*matrix);
+      }
+      all += static_cast<double>(l.input_norm.bytes() + l.attention_norm.bytes());
+    }
+    EXPECT_EQ(weight_bytes(c, DType::bf16), all);
+  }
+  for (const char* name : {"ct_int4", "fp8_block", "gptq"}) {
+    const ModelConfig c = read_model(folder_of(name));
+    const Weights w = load_weights(*device, c, DType::fp32, folder_of(name));
+    EXPECT_EQ(bytes_of(w.layers[0].gate_up),
+              matrix_bytes(c.weights, DType::fp32, 2LL * c.intermediate, c.hidden))
+        << name;
+  }
+}
+
+double rms(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * value;
+  return std::sqrt(sum / static_cast<double>(values.size()));
+}
+
+void expect_random_model(const std::string& where, const WeightFormat& format, DType dtype) {
+  SCOPED_TRACE(format.str());
+  const auto device = open_device(where);
+  const ModelConfig config = wide(format);
+  const Weights weights = random_weights(*device, config, dtype, 3);
+  const auto prompts = random_prompts(2, std::vector{5, 20}, config.vocab, 7);
+  PlanBook book(ops(), *device, {}), naive_book(ops(), *device, {.naive = true});
+  ModelOptions options{.batch = 2, .capacity = 64, .max_steps = 4};
+  Model naive(*device, config, weights, naive_book, options);
+  for (const bool fused : {false, true}) {
+    options.fuse = {fused, fused, fused, fused, false};
+    Model model(*device, config, weights, book, options);
+    const Agreement agreement = check_against(model, naive, prompts, 4);
+    EXPECT_TRUE(agreement.ok()) << (fused ? "fused: " : "") << agreement.summary();
+    EXPECT_FALSE(model.bad_logits());
+    const double size = rms(model.logits());
+    EXPECT_GT(size, 0.3);
+    EXPECT_LT(size, 3);
+  }
+}
+
+TEST(QuantizedWeights, RandomOnesKeepTheLogitsNearOne) {
+  for (const WeightFormat& format : all_weight_formats()) expect_random_model("host", format, DType::fp32);
+}
+TEST(GpuQuantizedWeights, RandomOnesKeepTheLogitsNearOne) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  for (const WeightFormat& format : all_weight_formats())
+    for (const DType dtype : {DType::bf16, DType::fp16}) expect_random_model("cuda:0", format, dtype);
+}
+
+TEST(QuantizedWeights, GroupsThatDoNotDivideAModelAreRefused) {
+  const auto device = open_device("host");
+  ModelConfig config = testing::tiny();
+  config.weights = parse_weight_format("int4:group=32");
+  EXPECT_THROW(random_weights(*device, config, DType::fp32, 3), InputError) << "48 columns";
+  EXPECT_THROW(weight_bytes(config, DType::fp32), InputError);
+}
+
+TEST(QuantizedWeights, A16BitCheckpointIsQuantizedAsItIsLoaded) {
+  const auto device = open_device("host");
+  const fs::path folder = fs::path(TEST_DATA) / "golden" / "gqa";
+  ModelConfig config = read_model(folder);
+  const Golden golden = read_golden(folder / "golden.safetensors");
+  double last = 0;
+  for (const char* format : {"int8:group=32", "fp8", "int4:group=32"}) {  // from the smallest error
+    config.weights = parse_weight_format(format);
+    const Weights weights = load_weights(*device, config, DType::fp32, folder);
+    for (const LayerWeights& l : weights.layers)
+      for (const Matrix* matrix : {&l.qkv, &l.o, &l.gate_up, &l.down})
+        EXPECT_EQ(matrix->format, config.weights);
+    EXPECT_FALSE(weights.lm_head.format.quantized());
+    PlanBook book(ops(), *device, {});
+    Model model(
+        *device, config, weights, book,
+        {.batch = static_cast<int>(golden.prompts.size()), .capacity = 80, .max_steps = golden.steps()});
+    const double error = check_golden(model, golden).worst_row();
+    EXPECT_GT(error, last) << format;
+    EXPECT_LT(error, 0.5) << format;
+    last = error;
+  }
+}
+
+}  // namespace
+}  // namespace warptune
