@@ -85,6 +85,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_merge(app, exit_code);
   add_decode(app, exit_code);
   add_wisdom(app, exit_code);
+  add_quantize(app, exit_code);
   add_export(app, exit_code);
   add_report(app, exit_code);
   add_compare(app, exit_code);

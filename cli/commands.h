@@ -19,6 +19,7 @@ void add_inspect(CLI::App& app, int& exit_code);
 void add_merge(CLI::App& app, int& exit_code);
 void add_decode(CLI::App& app, int& exit_code);
 void add_wisdom(CLI::App& app, int& exit_code);
+void add_quantize(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);

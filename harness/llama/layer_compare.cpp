@@ -114,7 +114,7 @@ void LayerCompare::begin(std::span<const Call> calls) {
                       "prompts differ",
                       where, tensor.name, fmt::join(it->second.shape, ", "), fmt::join(tensor.shape, ", ")));
     const DType stored = dtype_of(it->second, fmt::format("{}: tensor '{}'", where, tensor.name));
-    if ((stored == DType::int32) != (tensor.dtype == DType::int32))
+    if ((stored == DType::int32) != (tensor.dtype == stored_name(DType::int32)))
       throw InputError(fmt::format("{}: tensor '{}' is of {}: it is not a dump of this program", where,
                                    tensor.name, it->second.dtype));
   }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "harness/core/error.h"
+#include "harness/llama/safetensors.h"
 #include "harness/results/durable_file.h"
 
 namespace warptune {
@@ -35,7 +36,7 @@ std::vector<TensorLayout> dump_layout(std::span<const Call> calls) {
     for (const Output& output : call.outputs) {
       const auto [it, is_new] = at.emplace(output.name(), layout.size());
       if (is_new)
-        layout.push_back({output.name(), output.dtype, {output.rows, output.width}});
+        layout.push_back({output.name(), stored_name(output.dtype), {output.rows, output.width}});
       else
         layout[it->second].shape[0] += output.rows;  // another chunk of the prompts
     }

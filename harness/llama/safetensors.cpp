@@ -27,15 +27,6 @@ constexpr const char *kSingle = "model.safetensors", *kIndex = "model.safetensor
 constexpr std::pair<DType, std::string_view> kStored[] = {
     {DType::fp32, "F32"}, {DType::fp16, "F16"}, {DType::bf16, "BF16"}, {DType::int32, "I32"}};
 
-/// Bytes per element, 0 for a dtype the format does not have.
-std::uint64_t element_bytes(const std::string& dtype) {
-  static const std::map<std::string, std::uint64_t> sizes = {
-      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"U16", 2}, {"I16", 2}, {"F16", 2},
-      {"BF16", 2}, {"U32", 4}, {"I32", 4}, {"F32", 4},     {"U64", 8},     {"I64", 8}, {"F64", 8}};
-  const auto it = sizes.find(dtype);
-  return it == sizes.end() ? 0 : it->second;
-}
-
 /// An integer that is not negative and fits in int64, else nothing.
 bool to_size(const Json& value, std::uint64_t& size) {
   if (!value.is_number_unsigned()) return false;
@@ -48,7 +39,7 @@ StoredTensor parse_tensor(const Json& entry, std::span<const std::byte> data, co
   if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string())
     throw bad("has no dtype");
   StoredTensor tensor{.dtype = entry["dtype"].get<std::string>()};
-  const std::uint64_t size = element_bytes(tensor.dtype);
+  const auto size = static_cast<std::uint64_t>(stored_bytes(tensor.dtype));
   if (size == 0) throw bad(fmt::format("has the unknown dtype '{}'", brief(tensor.dtype)));
 
   if (!entry.contains("shape") || !entry["shape"].is_array()) throw bad("has no shape");
@@ -112,6 +103,20 @@ std::optional<DType> dtype_stored_as(std::string_view name) {
   for (const auto& [dtype, known] : kStored)
     if (known == name) return dtype;
   return std::nullopt;
+}
+
+DType float_dtype(const StoredTensor& tensor, const std::string& name) {
+  if (const auto dtype = dtype_stored_as(tensor.dtype); dtype && is_float(*dtype)) return *dtype;
+  throw InputError(
+      fmt::format("tensor '{}' is stored as {}; F32, F16 and BF16 are read", name, tensor.dtype));
+}
+
+std::int64_t stored_bytes(const std::string& dtype) {
+  static const std::map<std::string, std::int64_t> sizes = {
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"U16", 2}, {"I16", 2}, {"F16", 2},
+      {"BF16", 2}, {"U32", 4}, {"I32", 4}, {"F32", 4},     {"U64", 8},     {"I64", 8}, {"F64", 8}};
+  const auto it = sizes.find(dtype);
+  return it == sizes.end() ? 0 : it->second;
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {

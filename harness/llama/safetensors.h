@@ -40,6 +40,10 @@ struct StoredTensor {
 std::string stored_name(DType dtype);
 /// The dtype of such a name; empty for any other.
 std::optional<DType> dtype_stored_as(std::string_view name);
+/// The dtype of a tensor of F32, F16 or BF16. Throws InputError for any other.
+DType float_dtype(const StoredTensor& tensor, const std::string& name);
+/// Bytes per element of a dtype as a file names it; 0 for one that the format does not have.
+std::int64_t stored_bytes(const std::string& dtype);
 
 /// The tensors of one file. Throws InputError with one sentence for a malformed file.
 class SafetensorsFile {
@@ -59,6 +63,7 @@ class SafetensorsFile {
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
+  const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
   bool has(const std::string& name) const { return tensors_.contains(name); }
   /// Null where it is missing.
   const StoredTensor* find(const std::string& name) const {

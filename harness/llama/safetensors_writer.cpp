@@ -12,19 +12,18 @@
 namespace warptune {
 
 std::int64_t TensorLayout::bytes() const {
-  auto bytes = static_cast<std::int64_t>(size_of(dtype));
+  std::int64_t bytes = stored_bytes(dtype);
   for (const std::int64_t extent : shape) bytes *= extent;
   return bytes;
 }
 
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::span<const TensorLayout> tensors)
     : path_(std::move(path)), partial_(path_.string() + ".partial") {
-  nlohmann::json header = nlohmann::json::object();
+  nlohmann::json header = {{"__metadata__", {{"format", "pt"}}}};  // transformers reads no other
   std::int64_t at = 0;
   for (const TensorLayout& tensor : tensors) {
     const std::int64_t end = at + tensor.bytes();
-    header[tensor.name] = {
-        {"dtype", stored_name(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {at, end}}};
+    header[tensor.name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {at, end}}};
     if (!parts_.emplace(tensor.name, Part{at, end}).second)
       throw std::logic_error("two tensors are named " + tensor.name);
     at = end;

@@ -9,13 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "harness/core/dtype.h"
-
 namespace warptune {
 
 struct TensorLayout {
   std::string name;
-  DType dtype = DType::fp32;  // fp32, fp16, bf16 or int32
+  std::string dtype;  // as a file names it: "F32", "BF16", "I8", ..
   std::vector<std::int64_t> shape;
   std::int64_t bytes() const;
 };

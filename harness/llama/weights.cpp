@@ -29,12 +29,6 @@ void convert(const std::byte* from, std::byte* to, std::int64_t count) {
   }
 }
 
-DType stored_dtype(const StoredTensor& tensor, const std::string& name) {
-  if (const auto dtype = dtype_stored_as(tensor.dtype); dtype && is_float(*dtype)) return *dtype;
-  throw InputError(
-      fmt::format("tensor '{}' is stored as {}; F32, F16 and BF16 are read", name, tensor.dtype));
-}
-
 /// Reads tensors of a checkpoint into device memory.
 class Loader {
  public:
@@ -79,7 +73,7 @@ class Loader {
     std::vector<FloatRows> rows;
     for (const auto& [name, count] : tensors) {
       const StoredTensor& tensor = checkpoint_.tensor(name, {count, columns});
-      rows.push_back({stored_dtype(tensor, name), count, tensor.data.data()});
+      rows.push_back({float_dtype(tensor, name), count, tensor.data.data()});
     }
     return uploaded_matrix(quantize(format, rows, columns));
   }
@@ -110,7 +104,7 @@ class Loader {
   }
 
   void upload(const StoredTensor& tensor, const std::string& name, std::byte* to) {
-    const DType from = stored_dtype(tensor, name);
+    const DType from = float_dtype(tensor, name);
     const std::size_t count = tensor.data.size() / size_of(from);
     if (staging_) {
       upload_staged(tensor.data.data(), from, count, to);

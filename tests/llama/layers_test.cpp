@@ -42,7 +42,8 @@ class Layers : public ::testing::Test {
     fs::copy_file(golden(name) + "/config.json", copy / "config.json");
     const SafetensorsFile from(golden(name) + "/model.safetensors");
     std::vector<TensorLayout> layout;
-    for (const auto& [tensor, stored] : from.tensors()) layout.push_back({tensor, DType::bf16, stored.shape});
+    for (const auto& [tensor, stored] : from.tensors())
+      layout.push_back({tensor, stored.dtype, stored.shape});
     SafetensorsWriter to(copy / "model.safetensors", layout);
     for (const auto& [tensor, stored] : from.tensors()) {
       std::vector<std::byte> bytes(stored.data.begin(), stored.data.end());
@@ -226,7 +227,7 @@ TEST(LayerDump, TheChunksOfAPrefillAreOneTensor) {
 
 TEST(SafetensorsWriter, LeavesNothingUnlessFinished) {
   const fs::path folder = testing::fresh_folder("writer");
-  const TensorLayout tensors[] = {{"b", DType::int32, {2}}, {"a", DType::bf16, {1, 3}}};
+  const TensorLayout tensors[] = {{"b", "I32", {2}}, {"a", "BF16", {1, 3}}};
   const std::vector<std::byte> bytes(8, std::byte{1});
   {
     SafetensorsWriter writer(folder / "x.safetensors", tensors);
