@@ -67,9 +67,10 @@ ModelConfig model_of(const DecodeOptions& o) {
   ModelConfig config = o.preset_name.empty() ? read_model(o.model_folder) : preset(o.preset_name);
   if (!o.weights.empty()) {
     const WeightFormat wanted = parse_weight_format(o.weights);
-    if (config.weights.quantized() && config.weights != wanted)
-      throw InputError(fmt::format("--weights {} is for a model in 16 or 32 bits; the weights of {} are {}",
-                                   wanted.str(), config.name, config.weights.str()));
+    if (config.quantization && config.weights != wanted)
+      throw InputError(fmt::format(
+          "--weights {} is for a model in 16 or 32 bits; the weights of {} are {}", wanted.str(), config.name,
+          config.weights.quantized() ? config.weights.str() : "those that its quantization_config excepts"));
     config.weights = wanted;
   }
   return config;

@@ -10,7 +10,8 @@ namespace {
 void add_model(CLI::App& c, DecodeOptions& o) {
   auto* folder = c.add_option("--model", o.model_folder, "folder of a Hugging Face checkpoint");
   c.add_option("--preset", o.preset_name,
-               "shape of a known model, with random weights: llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
+               "shape of a known model, with random weights: llama2-7b, llama2-13b, llama3-8b, llama3.1-8b, "
+               "llama3.3-70b, llama3.2-1b, "
                "llama3.2-3b, tinyllama-1.1b")
       ->excludes(folder);
   c.add_option("--random-weights", o.seed, "seed of the preset's weights and of random prompts (default 1)")

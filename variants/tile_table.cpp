@@ -33,7 +33,8 @@ std::vector<Tile> tile_rows() {
                         "block=128 " + kLanes + " " + kHeadsPerBlock +
                         " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128 key_load_bytes=16 "
                         "append_store=element",
-                    among = "among the fastest in results/h200";
+                    among = "among the fastest in results/h200",
+                    quantized = "among the fastest in results/h100/evidence/linear_quantized.csv";
   std::vector<Tile> rows = {
       // Prompts
       tile("attention_prefill", "flash_wgmma",
@@ -159,6 +160,20 @@ std::vector<Tile> tile_rows() {
            "pdl<=1",
            "CUTLASS's 128 x 128 x 32 of sm_80; longer steps and more stages of the smaller tiles of few "
            "tokens"),
+      // Quantized weights
+      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == int4",
+           "blocks_per_sm<=2 warps<=16 tiles=1 stages<=2 pdl<=1", quantized),
+      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens <= 8",
+           "blocks_per_sm=1 warps<=16 tiles<=tokens==1?2:1 stages<=6 pdl<=1", quantized),
+      tile("linear", "gemv_packed", "tokens <= 8", "warps<=in>=4096?16:8 tiles=1 unroll<=2 pdl<=1",
+           quantized),
+      tile("linear", "mma_packed", "tokens <= 64",
+           "tile_m<=32 tile_n=64 tile_k<=256 warps_m=1 warps_n=4 stages<=3 "
+           "splits<=(tokens<=32?200:100)*sms/out pdl<=1",
+           quantized),
+      tile("linear", "mma_packed", 1,
+           "tile_m<=128 tile_n=128 tile_k<=128 warps_m<=2 warps_n=4 stages<=3 splits=1 pdl<=1",
+           "CUTLASS's 128 x 128 of sm_80"),
       // Rows of hidden states and logits
       tile("rms_norm", "vectorized", 1, "block<=tokens<=64?hidden/8:256 rows=1 vec<=4 cache_hint=none pdl<=1",
            among),
@@ -226,6 +241,9 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
   for (const std::int64_t tokens : {1, 8, 64})  // norm and SwiGLU fused
     add("linear",
         Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"prologue", 1}, {"epilogue", 2}});
+  for (const std::int64_t tokens : {1, 8, 16, 64, 512})  // int4 in groups of 128
+    add("linear",
+        Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", 2}, {"group", 128}});
   for (const std::int64_t tokens : {1, 8})  // argmax fused
     add("linear", Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 128256}, {"epilogue", 3}});
   for (const std::int64_t tokens : {1, 64, 2048}) {

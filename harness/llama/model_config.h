@@ -42,8 +42,8 @@ ModelConfig read_model_config(const std::filesystem::path& file);
 /// A config.json from text; error messages begin with `origin`.
 ModelConfig parse_model_config(std::string_view text, const std::string& origin);
 
-/// llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, llama3.2-3b, tinyllama-1.1b. Throws InputError that lists
-/// them.
+/// llama2-7b, llama2-13b, llama3-8b, llama3.1-8b, llama3.3-70b, llama3.2-1b, llama3.2-3b, tinyllama-1.1b.
+/// Throws InputError that lists them.
 const ModelConfig& preset(std::string_view name);
 std::vector<std::string> preset_names();
 

@@ -118,15 +118,15 @@ template <int kBits>
 void pack_row(const std::uint8_t* values, std::byte* to) {
   std::uint8_t packed[kBlockRowBytes];
   if constexpr (kBits == 8) {
-    for (int fragment = 0; fragment < 4; ++fragment)
-      for (int half = 0; half < 2; ++half)
-        for (int lane = 0; lane < 4; ++lane)
+    for (std::size_t fragment = 0; fragment < 4; ++fragment)
+      for (std::size_t half = 0; half < 2; ++half)
+        for (std::size_t lane = 0; lane < 4; ++lane)
           std::memcpy(packed + lane * 16 + fragment * 4 + half * 2,
                       values + fragment * 16 + half * 8 + lane * 2, 2);
   } else {
-    for (int fragment = 0; fragment < 8; ++fragment)
-      for (int lane = 0; lane < 4; ++lane)
-        for (int odd = 0; odd < 2; ++odd) {
+    for (std::size_t fragment = 0; fragment < 8; ++fragment)
+      for (std::size_t lane = 0; lane < 4; ++lane)
+        for (std::size_t odd = 0; odd < 2; ++odd) {
           const std::uint8_t* value = values + fragment * 16 + lane * 2 + odd;
           packed[lane * 16 + fragment / 2 * 4 + odd * 2 + fragment % 2] =
               static_cast<std::uint8_t>(value[0] | value[8] << 4);

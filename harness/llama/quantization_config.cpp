@@ -186,7 +186,7 @@ const QuantizationScheme* QuantizationConfig::scheme_of(std::string_view module)
   std::optional<ModuleName::Match> best_match;
   for (const QuantizationScheme& scheme : schemes)
     for (const ModuleName& name : scheme.targets)
-      if (const auto match = name.match(module); match && (!best || *match < *best_match)) {
+      if (const auto match = name.match(module); match && (!best_match || *match < *best_match)) {
         best = &scheme;
         best_match = match;
       }

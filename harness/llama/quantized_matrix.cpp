@@ -31,7 +31,7 @@ void expect_equal(const std::optional<QuantizedTensors>& a, const std::optional<
   if (described(a) != described(b))
     throw InputError(fmt::format("'{}' is {} and '{}' is {}; the two are one matrix here", a_module,
                                  described(a), b_module, described(b)));
-  if (a && a->order != b->order)
+  if (a && b && a->order != b->order)
     throw InputError(fmt::format(
         "'{}' and '{}' have their columns in different orders (g_idx); the two are one matrix here", a_module,
         b_module));

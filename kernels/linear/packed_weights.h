@@ -58,14 +58,13 @@ struct PackedPosition {
 };
 WARPTUNE_HOST_DEVICE constexpr PackedPosition packed_position(int weights, long long columns, long long row,
                                                               long long column) {
-  const int in_block = static_cast<int>(column % block_columns(weights)), fragment = in_block / 16,
-            k = in_block % 16, lane = k % 8 / 2;
+  const long long fragment = column % block_columns(weights) / 16, k = column % 16, lane = k % 8 / 2;
   const long long block =
       row / kBlockRows * packed_blocks_of_row(weights, columns) + column / block_columns(weights);
   const long long from = block * kBlockBytes + row % kBlockRows * kBlockRowBytes + lane * 16;
   if (weights != kWeightsInt4) return {from + fragment * 4 + k / 8 * 2 + k % 2, 0};
-  const int nibble = fragment % 2 * 2 + k / 8 + k % 2 * 4;
-  return {from + fragment / 2 * 4 + nibble / 2, nibble % 2 * 4};
+  const long long nibble = fragment % 2 * 2 + k / 8 + k % 2 * 4;
+  return {from + fragment / 2 * 4 + nibble / 2, static_cast<int>(nibble % 2 * 4)};
 }
 
 }  // namespace warptune

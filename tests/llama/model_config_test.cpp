@@ -153,7 +153,10 @@ TEST(ModelConfig, Presets) {
   EXPECT_TRUE(preset("llama3.2-1b").tied_embeddings);
   EXPECT_TRUE(preset("llama3.2-3b").tied_embeddings);
   EXPECT_EQ(preset("llama3.2-3b").qkv_width(), 5 * 1024);
-  EXPECT_EQ(preset_names().size(), 6u);
+  EXPECT_EQ(preset("llama3.1-8b").qkv_width(), 6144);
+  EXPECT_EQ(preset("llama3.3-70b").qkv_width(), 10240);
+  EXPECT_EQ(preset("llama3.3-70b").rope.factor, 8);
+  EXPECT_EQ(preset_names().size(), 8u);
   EXPECT_THROW(preset("llama9"), InputError);
 }
 

@@ -488,8 +488,9 @@ TEST(DecodeReport, AnUnevenStepHasTheFloorOfItsMeanLength) {
 
 TEST(Weights, PresetsHaveThePublishedParameterCounts) {
   const std::pair<const char*, double> published[] = {
-      {"llama2-7b", 6738415616},   {"llama2-13b", 13015864320}, {"llama3-8b", 8030261248},
-      {"llama3.2-1b", 1235814400}, {"llama3.2-3b", 3212749824}, {"tinyllama-1.1b", 1100048384}};
+      {"llama2-7b", 6738415616},   {"llama2-13b", 13015864320},   {"llama3-8b", 8030261248},
+      {"llama3.1-8b", 8030261248}, {"llama3.3-70b", 70553706496}, {"llama3.2-1b", 1235814400},
+      {"llama3.2-3b", 3212749824}, {"tinyllama-1.1b", 1100048384}};
   EXPECT_EQ(std::size(published), preset_names().size());
   for (const auto& [name, parameters] : published)
     EXPECT_EQ(static_cast<double>(weight_bytes(preset(name), DType::bf16)), 2 * parameters) << name;

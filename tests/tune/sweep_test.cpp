@@ -122,7 +122,8 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
        "any memory"},
       {"many_problems", "4: 81000000 problems; a sweep takes at most 1000000"},
       {"unknown_model",
-       "2: unknown model '../golden/none'; known are llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
+       "2: unknown model '../golden/none'; known are llama2-7b, llama2-13b, llama3-8b, llama3.1-8b, "
+       "llama3.3-70b, llama3.2-1b, "
        "llama3.2-3b, tinyllama-1.1b, or a folder beside this file with a config.json"},
       {"model_without_lengths",
        "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},

@@ -54,8 +54,8 @@ class Weights {
       : in_(p["in"]),
         weights_(static_cast<int>(p["weights"])),
         group_(static_cast<int>(p["group"])),
-        weight_(inputs["weight"]) {
-    if (weights_ != kWeightsSame) scales_ = inputs["scales"];
+        weight_(inputs["weight"]),
+        scales_(inputs[weights_ == kWeightsSame ? "weight" : "scales"]) {
     if (p["zeros"] != 0) zeros_ = inputs["zeros"];
     if (p["act_order"] != 0) order_ = inputs["order"];
   }
@@ -71,7 +71,7 @@ class Weights {
   double value(std::int64_t row, std::int64_t i) const {
     if (weights_ == kWeightsSame) return weight_[row * in_ + i];
     const std::int64_t of_scale = scale_index(weights_, group_, in_, row, i);
-    const double scale = (*scales_)[of_scale];
+    const double scale = scales_[of_scale];
     const PackedPosition at = packed_position(weights_, in_, row, i);
     if (weights_ != kWeightsInt4) return weight_[at.byte] * scale;
     const int nibble = (static_cast<int>(weight_[at.byte]) & 0xff) >> at.shift & 15;
@@ -80,8 +80,8 @@ class Weights {
 
   std::int64_t in_;
   int weights_, group_;
-  Values weight_;
-  std::optional<Values> scales_, zeros_, order_;
+  Values weight_, scales_;  // scales: only of quantized weights
+  std::optional<Values> zeros_, order_;
 };
 
 /// A permutation of the columns.
