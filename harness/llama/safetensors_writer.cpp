@@ -19,7 +19,7 @@ std::int64_t TensorLayout::bytes() const {
 
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::span<const TensorLayout> tensors)
     : path_(std::move(path)), partial_(path_.string() + ".partial") {
-  nlohmann::json header = {{"__metadata__", {{"format", "pt"}}}};  // transformers reads no other
+  nlohmann::json header = {{"__metadata__", {{"format", "pt"}}}};  // which transformers 4 demands
   std::int64_t at = 0;
   for (const TensorLayout& tensor : tensors) {
     const std::int64_t end = at + tensor.bytes();
