@@ -65,6 +65,11 @@ MODULES = {
                             "plan_table")},
     "sampling": {"harness/llama/sampling.cpp": {"llama_test": "Sampling.Has*:Sampling.Reads*:Sampling.Takes*:Sampling.Text*:"
                                                               "Sampling.TheSuffix*:Sampling.No*"}},
+    "quantized": {f"harness/llama/{name}.cpp":
+                  {"llama_test": "QuantizationConfig.*:Quantize.*:QuantizedMatrix.*:QuantizedWeights.*:WeightFormat.*:"
+                                 "Formats/QuantizedFormat.*"}
+                  for name in ("pack_weights", "quantization_config", "quantize", "quantized_matrix",
+                               "quantized_tensors", "weight_format")},
     "rope": {"harness/core/rope.cpp": {"llama_test": "Rope.*"}},
     "references": {str(path): tests_of_op(path.parent.name) for path in sorted(Path("variants").glob("*/op.cpp"))},
 }
