@@ -79,8 +79,12 @@ class Loader {
   }
   Buffer vector(const std::string& name, std::int64_t length) { return load({{name, length}}, 0); }
   bool has(const std::string& name) const { return checkpoint_.has(name); }
+  /// Of notes on several tensors only the first.
   std::vector<std::string> notes() const {
-    std::vector<std::string> all = notes_;
+    std::vector<std::string> all;
+    if (notes_.size() == 1) all = notes_;
+    if (notes_.size() > 1)
+      all.push_back(fmt::format("{}; in all {} tensors have such", notes_.front(), notes_.size()));
     if (!checkpoint_.note().empty()) all.push_back(checkpoint_.note());
     return all;
   }

@@ -79,6 +79,7 @@ const std::vector<Writer>& writers() {
       {"new op --out", "new op my_scale -o OUT", "my_scale.yaml"},
       {"export --output", "export --wisdom RESULTS/host/wisdom.json --problem rms_norm --arch sm_90a -o OUT",
        "notes.txt"},
+      {"quantize --out", "quantize --model DATA/golden/gqa --weights int8 -o OUT", "model.safetensors"},
       {"export-trace --output", "export-trace " + traces + " --results RESULTS/trace.csv -o OUT",
        "traces/rmsnorm/rmsnorm_h4096.jsonl", true, true},
       {"profile --output",
