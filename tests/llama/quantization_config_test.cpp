@@ -165,6 +165,9 @@ TEST(QuantizationConfig, WrongConfigsAreOneSentence) {
   expect_error(kGptq + R"(, "modules_to_not_convert": "lm_head"})", "a list");
   expect_error(kGptq + R"(, "modules_to_not_convert": [3]})", "a list of names");
   expect_error(kGptq + R"(, "ignore": ["re:("]})", "is not a regular expression");
+  std::string names = "\"a\"";
+  for (int i = 0; i < 10'001; ++i) names += ", \"a\"";
+  expect_error(kGptq + ", \"ignore\": [" + names + "]}", "a list of at most 10000 names");
   expect_error(R"({"quant_method": "awq", "bits": 8, "group_size": 128})", "'bits' is 8; it must be 4");
   expect_error(R"({"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemv"})",
                R"('version' is "gemv"; it must be gemm)");
