@@ -70,7 +70,8 @@ ModelConfig model_of(const DecodeOptions& o) {
     if (config.quantization && config.weights != wanted)
       throw InputError(fmt::format(
           "--weights {} is for a model in 16 or 32 bits; the weights of {} are {}", wanted.str(), config.name,
-          config.weights.quantized() ? config.weights.str() : "those that its quantization_config excepts"));
+          config.weights.quantized() ? config.weights.str()
+                                     : "in 16 bits, which its quantization_config asks for"));
     config.weights = wanted;
   }
   return config;

@@ -15,7 +15,6 @@
 #include "kernels/top_k/args.h"
 
 namespace warptune {
-namespace {}  // namespace
 
 Model::Model(Device& device, const ModelConfig& config, const Weights& weights, PlanBook& book,
              ModelOptions options)

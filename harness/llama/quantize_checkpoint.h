@@ -11,7 +11,7 @@ namespace warptune {
 inline constexpr std::int64_t kShardBytes = 5'000'000'000;
 
 struct QuantizedCheckpoint {
-  std::int64_t bytes_before = 0, bytes = 0;  // of all tensors
+  std::int64_t bytes_before = 0, bytes = 0;  // sizes of all tensors together
   int files = 0;                             // with tensors
 };
 

@@ -52,7 +52,7 @@ struct FinalistsJob {
 /// The plans of a model step, timed interleaved with the best ones so far.
 struct StepJob {
   std::string model;  // a preset, or the folder of a checkpoint; the worker reads its configuration
-  StepSpec spec;      // of the configuration of the model only the format of its weights
+  StepSpec spec;      // its model has only the format of the weights
   int rounds = 21;
   StepPlans incumbent, candidate;
 };

@@ -22,7 +22,7 @@ Variant gemv_packed() {
                      {"tiles", {1, 2, 4}, "tiles of 16 weight rows per block"},
                      {"unroll", {1, 2, 4, 8}, "blocks of weights in flight per tile and warp"},
                      pdl_parameter()},
-      .derived = {kWeightRows, kBlockColumns, kOutputs, kXBytes},
+      .derived = {kBlockColumns, kOutputs, kXBytes},
       .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "tokens <= 8", "tiles * unroll <= 8",
                       "outputs <= max(out, 16)", "epilogue != swiglu || out % 8 == 0",
                       "prologue == none || act_order == no",
@@ -55,8 +55,7 @@ Variant gemv_packed_bulk_copy() {
                      {"stages", {2, 3, 4, 6, 8, 12, 16}, "stages of the pipeline of a block"},
                      pdl_parameter()},
       .derived =
-          {kWeightRows,
-           kBlockColumns,
+          {kBlockColumns,
            kOutputs,
            kXBytes,
            {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
