@@ -25,6 +25,10 @@ __device__ __forceinline__ void bulk_copy_evict_first(void* shared, const void* 
       : "memory");
 }
 
+/// Prefetches the line of `global` into the L2.
+__device__ __forceinline__ void prefetch_l2(const void* global) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(global) : "memory");
+}
 /// Prefetches `bytes` at `global` (multiples of 16) into the L2; it takes no shared memory. One thread.
 __device__ __forceinline__ void bulk_prefetch_l2(const void* global, unsigned bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");

@@ -167,13 +167,15 @@ __device__ __forceinline__ void warpgroup_reg_alloc() {
                "}, %" #a0 ", %" #b ", keep, 1, 1, 0, 0;\n}\n"                                          \
                : WARPTUNE_R##octets                                                                    \
                : "l"(b_descriptor), "r"(int(accumulate)), "l"(a))
-#define WARPTUNE_WGMMA_REGISTERS(n, octets, type, b, keep, a0, a1, a2, a3)                             \
+#define WARPTUNE_WGMMA_A_IN_REGISTERS(b_n_major, n, octets, type, b, keep, a0, a1, a2, a3)             \
   asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep                                        \
                ", 0;\n"                                                                                \
                "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WARPTUNE_D##octets \
-               "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1, 1;\n}\n"             \
+               "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1, " b_n_major ";\n}\n" \
                : WARPTUNE_R##octets                                                                    \
                : "l"(b_descriptor), "r"(int(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))
+#define WARPTUNE_WGMMA_B_N_MAJOR(...) WARPTUNE_WGMMA_A_IN_REGISTERS("1", __VA_ARGS__)
+#define WARPTUNE_WGMMA_B_K_MAJOR(...) WARPTUNE_WGMMA_A_IN_REGISTERS("0", __VA_ARGS__)
 #define WARPTUNE_WGMMA_SHAPE(instruction, n, octets, ...) \
   if constexpr (kN == n) {                                \
     if constexpr (is_same<T, bf16>)                       \
@@ -207,12 +209,16 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], unsigned long long a,
   WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_SHARED)
 }
 
-/// d = a . b (+ d), a in registers, b N-major in shared memory.
-template <class T, int kN>
+/// d = a . b (+ d), a in registers, b in shared memory, N-major or K-major.
+template <class T, int kN, bool kNMajor = true>
 __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const unsigned (&a)[4],
                                       unsigned long long b_descriptor, bool accumulate) {
   static_assert(kN % 16 == 0 && kN <= 256);
-  WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_REGISTERS)
+  if constexpr (kNMajor) {
+    WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_B_N_MAJOR)
+  } else {
+    WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_B_K_MAJOR)
+  }
 }
 
 }  // namespace warptune

@@ -1,8 +1,9 @@
 // GEMV on quantized weights (packed_weights.h) for 1 to 8 tokens, with a deep pipeline of bulk copies
 // (sm_90) that goes on while a block waits for x. Products: packed_dot.cuh.
 // Grid: persistent blocks. A block computes a contiguous range of work tiles of kTiles tiles of 16 rows.
-// Roles: one thread of the last warp copies stages of kWarps blocks of weights of each row, with their
-//   scales and zero points; each of kWarps consumer warps multiplies one block of each stage, so that they
+// Roles: one thread of the last warp loads stages of kWarps blocks of weights of each row, with their scales,
+//   by TMA (a copy per slot would delay the first stages: a thread issues one in about 80 cycles), and zero
+//   points; each of kWarps consumer warps multiplies one block of each stage, so that they
 //   split K.
 // Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
 //   their sums in one of two buffers.
@@ -23,11 +24,19 @@ struct PackedStages {
   static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
                        kSlotBytes = S::kWarps * kBlockBytes, kScaleBytes = kSlotGroups * kBlockRows * 2,
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
+  static constexpr int kMatrices = S::kSwiglu ? 2 : 1, kMatrixSlots = 2 * S::kTiles / kMatrices;
+  struct alignas(128) MatrixScales {
+    unsigned char slots[kMatrixSlots][max_of(kScaleBytes, 16)];
+  };
   struct Stage {
-    unsigned char weights[2 * S::kTiles][kSlotBytes];
-    unsigned char scales[2 * S::kTiles][max_of(kScaleBytes, 16)];
+    alignas(128) unsigned char weights[2 * S::kTiles][kSlotBytes];
+    MatrixScales scales[kMatrices];
     unsigned char zeros[2 * S::kTiles][max_of(kZeroBytes, 16)];
   };
+  /// Where a stage has half `half` of a tile: with SwiGLU all gates, then all ups.
+  static constexpr __device__ __forceinline__ int slot(int tile, int half) {
+    return S::kSwiglu ? half * S::kTiles + tile : 2 * tile + half;
+  }
   struct Storage {
     Stage stages[kStages];
     typename S::T x[S::kTokens][S::kPitch];
@@ -47,12 +56,18 @@ struct PackedWork {
       last = static_cast<int>(static_cast<long long>(kTiles) * (blockIdx.x + 1) / gridDim.x);
 };
 
-/// One thread: fills the stages.
+/// One thread: fills the stages. What a tensor map has beyond the last row or column is zeros.
 template <class S, class P>
 class PackedProducer {
  public:
-  __device__ __forceinline__ PackedProducer(const QuantizedLinearArgs& args, typename P::Storage& shared)
-      : args_(args), shared_(shared), tile_(work_.first), total_((work_.last - work_.first) * P::kSteps) {}
+  __device__ __forceinline__ PackedProducer(const QuantizedLinearArgs& args, const TensorMap& weight,
+                                            const TensorMap& scales, typename P::Storage& shared)
+      : args_(args),
+        weight_map_(weight),
+        scale_map_(scales),
+        shared_(shared),
+        tile_(work_.first),
+        total_((work_.last - work_.first) * P::kSteps) {}
 
   __device__ __forceinline__ void fill() {
     for (; loaded_ < min_of(P::kStages, total_); ++loaded_) load();
@@ -71,24 +86,24 @@ class PackedProducer {
     typename P::Stage& stage = shared_.stages[stage_];
     Mbarrier* const full = &shared_.full[stage_];
     const int block = step_ * S::kWarps, blocks = min_of(S::kWarps, S::kBlocks - block);
-    const int group = S::kGroup == 0 ? 0 : block * S::kColumns / max_of(S::kGroup, 1),
-              groups = S::kGroup == 0 ? 0 : blocks * S::kColumns / max_of(S::kGroup, 1);
-    const int scale_bytes = groups * kBlockRows * 2, zero_bytes = S::kZeros ? groups * kBlockRows : 0;
-    mbarrier_arrive_expect_tx(full, 2 * S::kTiles * (blocks * kBlockBytes + scale_bytes + zero_bytes));
+    const int group = block * S::kColumns / max_of(S::kGroup, 1);
+    const int zero_bytes = S::kZeros ? blocks * S::kColumns / max_of(S::kGroup, 1) * kBlockRows : 0;
+    mbarrier_arrive_expect_tx(full, 2 * S::kTiles * (P::kSlotBytes + P::kScaleBytes + zero_bytes));
 #pragma unroll
-    for (int i = 0; i < 2 * S::kTiles; ++i) {
-      const long long slot = S::slot(tile_ * S::kTiles + i / 2, i % 2);
-      bulk_copy_evict_first(
-          stage.weights[i],
-          static_cast<const unsigned char*>(args_.weight) + (slot * S::kBlocks + block) * kBlockBytes,
-          blocks * kBlockBytes, full);
-      if constexpr (S::kGroup != 0) {
-        const long long at = (slot * (S::kIn / S::kGroup) + group) * kBlockRows;
-        bulk_copy_evict_first(stage.scales[i], static_cast<const fp16*>(args_.scales) + at, scale_bytes,
-                              full);
-        if constexpr (S::kZeros) bulk_copy_evict_first(stage.zeros[i], args_.zeros + at, zero_bytes, full);
-      }
+    for (int matrix = 0; matrix < P::kMatrices; ++matrix) {
+      const int slot = matrix * (S::kSlots / 2) + tile_ * P::kMatrixSlots;
+      tma_load_3d(stage.weights[matrix * P::kMatrixSlots], weight_map_, 0, block, slot, full, policy_);
+      if constexpr (S::kGroup != 0)
+        tma_load_3d(stage.scales[matrix].slots, scale_map_, 0, group, slot, full, policy_);
     }
+    if constexpr (S::kZeros)
+#pragma unroll
+      for (int i = 0; i < 2 * S::kTiles; ++i)
+        bulk_copy_evict_first(
+            stage.zeros[P::slot(i / 2, i % 2)],
+            args_.zeros +
+                (S::slot(tile_ * S::kTiles + i / 2, i % 2) * (S::kIn / S::kGroup) + group) * kBlockRows,
+            zero_bytes, full);
     if (++step_ == P::kSteps) {
       step_ = 0;
       ++tile_;
@@ -97,8 +112,10 @@ class PackedProducer {
   }
 
   const QuantizedLinearArgs& args_;
+  const TensorMap &weight_map_, &scale_map_;
   typename P::Storage& shared_;
   const PackedWork<S> work_;
+  const unsigned long long policy_ = l2_evict_first_policy();
   int tile_;
   const int total_;
   int loaded_ = 0, step_ = 0, stage_ = 0;
@@ -112,13 +129,15 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
 #pragma unroll
   for (int i = 0; i < 2 * S::kTiles; ++i) {
     PackedBlock<S>& to = weights[i / 2][i % 2];
-    to.bytes = *reinterpret_cast<const uint4*>(stage.weights[i] + warp * kBlockBytes + lane * 16);
+    const int slot = P::slot(i / 2, i % 2);
+    to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
 #pragma unroll
     for (int j = 0; j < S::kBlockScales; ++j) {
       const int group = S::kGroup < S::kColumns ? warp * S::kBlockScales + j : warp * S::kColumns / S::kGroup,
                 at = group * kBlockRows + lane / 4;
-      to.scales[j] = reinterpret_cast<const WeightScale<S::kWeights, S::kGroup>*>(stage.scales[i])[at];
-      if constexpr (S::kZeros) to.zeros[j] = static_cast<signed char>(stage.zeros[i][at]);
+      to.scales[j] = reinterpret_cast<const WeightScale<S::kWeights, S::kGroup>*>(
+          stage.scales[slot / P::kMatrixSlots].slots[slot % P::kMatrixSlots])[at];
+      if constexpr (S::kZeros) to.zeros[j] = static_cast<signed char>(stage.zeros[slot][at]);
     }
   }
 }
@@ -164,7 +183,8 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
           int kGroup, int kZeros, int kActOrder, int kBlocksPerSm, int kWarps, int kTiles, int kStages>
 __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
-    linear_gemv_packed_bulk_copy(QuantizedLinearArgs args) {
+    linear_gemv_packed_bulk_copy(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
+                                 const __grid_constant__ TensorMap scales) {
   using S = PackedGemv<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWeights, kGroup, kZeros,
                        kActOrder, kWarps, kTiles>;
   using P = PackedStages<S, kStages>;
@@ -175,13 +195,15 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
   auto& shared = *reinterpret_cast<typename P::Storage*>(memory);
   const bool is_producer = threadIdx.x == S::kThreads;
   if (is_producer) {
+    tma_prefetch_descriptor(weight);
+    if constexpr (kGroup != 0) tma_prefetch_descriptor(scales);
     for (int s = 0; s < kStages; ++s) {
       mbarrier_init(&shared.full[s]);
       mbarrier_init(&shared.empty[s], kWarps);
     }
     mbarrier_init_fence();
   }
-  PackedProducer<S, P> producer(args, shared);
+  PackedProducer<S, P> producer(args, weight, scales, shared);
   if (is_producer) producer.fill();
   BlockNorm<T, kTokens, kIn, kAllThreads, S::kPitch> norm;
   if constexpr (S::kNorm) norm.load_weights(args.norm_weight);

@@ -79,6 +79,13 @@ __device__ __forceinline__ unsigned fma_pairs(unsigned a, unsigned b, unsigned c
   return y;
 }
 
+/// a & b | c in one instruction, also where b and c are constants.
+__device__ __forceinline__ unsigned and_or(unsigned a, unsigned b, unsigned c) {
+  unsigned y;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(y) : "r"(a), "r"(b), "r"(c));
+  return y;
+}
+
 /// Converts four bytes of a packed row, exactly, to the registers of kFragments fragments of an operand: the
 /// pairs of columns 2t and 2t + 8 of the first, then of the next. A byte or a nibble u below the exponent of
 /// a large power of two is that power plus u; the power is then subtracted. Source: Kim et al., "Who Says
@@ -100,7 +107,7 @@ struct WeightWord {
     for (int i = 0; i < kPairs; ++i) {
       if constexpr (kWeights == kWeightsInt4) {
         constexpr unsigned kPower = kBf16 ? 0x43004300u : 0x64006400u;
-        pairs[i] = fma_pairs<T>(word >> 4 * i & 0x000f000fu | kPower, kOne, bias);
+        pairs[i] = fma_pairs<T>(and_or(word >> 4 * i, 0x000f000fu, kPower), kOne, bias);
       } else if constexpr (kWeights == kWeightsInt8 && kBf16) {
         // 2^7 + the low seven bits, minus 2^7 where the sign is clear, 2^8 where it is set.
         const unsigned v = __byte_perm(word, 0x43434343u, i == 0 ? 0x4140 : 0x4342);
@@ -112,7 +119,8 @@ struct WeightWord {
         // The exponent of e4m3 has another bias than that of T.
         constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u;  // 2^120, 2^8
         const unsigned v = __byte_perm(word, 0, i == 0 ? 0x1404 : 0x3424);
-        pairs[i] = fma_pairs<T>(v & 0x80008000u | (v & 0x7f007f00u) >> (kBf16 ? 4 : 1), kRebias, kMinusZero);
+        pairs[i] =
+            fma_pairs<T>(and_or(v, 0x80008000u, (v & 0x7f007f00u) >> (kBf16 ? 4 : 1)), kRebias, kMinusZero);
       }
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
-// The epilogues of wgmma_streaming.cu: the scale of a token, bias, residual or SwiGLU in fp32, then 16-byte
-// stores of 8 outputs of a token. The accumulators are [weight row][token]: either 8x8 transposes in
+// The epilogues of the streaming wgmma GEMMs: the scale of a token, bias, residual or SwiGLU in fp32, then
+// 16-byte stores of 8 outputs of a token. The accumulators are [weight row][token]: either 8x8 transposes in
 // registers turn them, or, with split K, partial sums in shared memory are read along the rows. Then argmax.
 #include "kernels/common/cluster.cuh"
 #include "kernels/common/transpose.cuh"
@@ -51,13 +51,16 @@ struct StreamingEpilogue {
   static constexpr int kVectors = S::kN / 16;
 
   const typename S::Args& args;
-  const float* const scales;  // of the tokens; with kRmsScale
-  const int tile_out, lane;   // the first output of the work tile
+  const float* const scales;                       // of the tokens; with kRmsScale
+  const int tile_out, lane;                        // the first output of the work tile
+  const int first_token = 0, tokens = S::kTokens;  // the first of the work tile, and those of the problem
 
-  __device__ __forceinline__ int token(int v) const { return 16 * v + lane % 4 / 2 * 8 + lane / 4; }
+  __device__ __forceinline__ int token(int v) const {
+    return first_token + 16 * v + lane % 4 / 2 * 8 + lane / 4;
+  }
   __device__ __forceinline__ int output(int first) const { return first + lane % 2 * 8; }
   __device__ __forceinline__ bool is_valid(int v, int first) const {
-    return token(v) < S::kTokens && output(first) < S::kOutputs && tile_out + output(first) < S::kOut;
+    return token(v) < tokens && output(first) < S::kOutputs && tile_out + output(first) < S::kOut;
   }
   __device__ __forceinline__ long long offset(int v, int first) const {
     return static_cast<long long>(token(v)) * S::kOut + tile_out + output(first);

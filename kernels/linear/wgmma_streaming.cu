@@ -20,20 +20,18 @@
 //   matrix), half the up rows of the same outputs: both sums lie in one thread.
 // Wins: 2 to 64 tokens on most shapes. `in` and `out` are multiples of 8.
 // Source: DeepGEMM (persistent blocks, TMA and wgmma by hand); weights as M, since tokens are few.
-#include "kernels/common/cluster.cuh"
-#include "kernels/common/pdl.cuh"
-#include "kernels/common/pipeline_state.cuh"
-#include "kernels/common/reduce.cuh"
-#include "kernels/common/tma.cuh"
-#include "kernels/common/wgmma.cuh"
-#include "kernels/linear/streaming_epilogue.cuh"
+#include "kernels/linear/streaming_wgmma.cuh"
 
 namespace warptune {
+
+template <class S>
+struct WgmmaMainloop;
 
 template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_, int kRows_,
           int kTileK_, int kStages_, int kWarpgroups_, int kClusterK_, int kClusterM_, int kEvictFirst_,
           int kEarlyStages_>
 struct StreamingWgmma {
+  using Mainloop = WgmmaMainloop<StreamingWgmma>;
   using T = T_;
   using Args = LinearArgsOf<kPrologue_, kEpilogue_>;
   using State = PipelineState<kStages_>;
@@ -71,75 +69,22 @@ struct StreamingWgmma {
   };
 };
 
-/// With the prologue rms_scale, 1 / RMS of the tokens [kN], after the Storage.
-template <class S>
-__device__ __forceinline__ float* scales_of(typename S::Storage& shared) {
-  return reinterpret_cast<float*>(&shared + 1);
-}
-/// Computes the scales, from the sums of squares that the GEMM before has left.
-/// The scale warps call; the consumers wait with wait_scales().
-template <class S>
-__device__ __forceinline__ void compute_scales(const typename S::Args& args, float* scales) {
-  constexpr int kGroups = S::kIn / kSquaresGroup, kVec = vec_width<float>(kGroups), kVectors = kGroups / kVec;
-  const int warp = threadIdx.x / 32 % S::kScaleWarps, lane = threadIdx.x % 32;
-#pragma unroll 4
-  for (int token = warp; token < S::kTokens; token += S::kScaleWarps) {
-    float sum = 0;
-    for (int i = lane; i < kVectors; i += 32) {
-      const auto squares = load_vec<kVec>(args.squares + token * kGroups + i * kVec);
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) sum += squares[j];
-    }
-    sum = warp_reduce<Sum>(sum);
-    if (lane == 0) scales[token] = rsqrtf(sum / S::kIn + args.eps);
-  }
-  named_barrier_arrive(2, S::kConsumers + 32 * S::kScaleWarps);
-}
-template <class S>
-__device__ __forceinline__ void wait_scales() {
-  if constexpr (S::kRmsScale) named_barrier_sync(2, S::kConsumers + 32 * S::kScaleWarps);
-}
-
-/// What a block computes: work tiles, and steps of kTileK columns.
-template <class S>
-struct StreamingSchedule {
-  int tile, rank_m, rank_k, first_step, end_step;
-
-  __device__ __forceinline__ StreamingSchedule() {
-    const int rank = blockIdx.x % S::kCluster;
-    rank_m = rank % S::kClusterM;
-    rank_k = rank / S::kClusterM;
-    tile = static_cast<int>(blockIdx.x) / S::kCluster * S::kClusterM + rank_m;
-    first_step = S::kSteps * rank_k / S::kClusterK;
-    end_step = S::kSteps * (rank_k + 1) / S::kClusterK;
-  }
-  /// The first column of a step. Adjacent work tiles (of clusters that share x) start kStartStride steps
-  /// apart and wrap around. All rows have the same pitch, and reading the same columns on all SMs at a time
-  /// is 1 to 3 % slower (docs/lessons/linear.md).
-  __device__ __forceinline__ int column(int step) const {
-    constexpr int kStartStride = 21;
-    step += tile / S::kClusterM * kStartStride % (S::kSteps / S::kClusterK);
-    return (step < end_step ? step : step - (end_step - first_step)) * S::kTileK;
-  }
-  /// Whether a block of the cluster has work: then all of them take part, as they share x.
-  __device__ __forceinline__ bool has_work() const { return tile - rank_m < ceil_div(S::kOut, S::kOutputs); }
-  __device__ __forceinline__ void advance() {
-    tile += static_cast<int>(gridDim.x) / S::kCluster * S::kClusterM;
-  }
-};
-
 /// Issues all loads of a block. One thread.
 template <class S>
-struct StreamingProducer {
+struct WgmmaProducer {
   const TensorMap &weight_map, &x_map;
   typename S::Storage& shared;
   const unsigned long long weight_policy;
   StreamingSchedule<S> work;
   typename S::State state;
 
-  __device__ __forceinline__ StreamingProducer(const TensorMap& weight, const TensorMap& x,
-                                               typename S::Storage& shared)
-      : weight_map(weight), x_map(x), shared(shared), weight_policy(l2_evict_first_policy()) {}
+  __device__ __forceinline__ WgmmaProducer(const TensorMap& weight, const TensorMap& x,
+                                           typename S::Storage& shared)
+      : weight_map(weight),
+        x_map(x),
+        shared(shared),
+        weight_policy(l2_evict_first_policy()),
+        work(S::kTokens) {}
 
   /// Begins a stage and loads its weights.
   __device__ __forceinline__ void load_weights(int step) const {
@@ -204,28 +149,15 @@ struct StreamingProducer {
   }
 };
 
-/// A consumer warpgroup: m64 tiles `index`, index + kWarpgroups and so on of each matrix of each work tile.
+/// The main loop of a consumer warpgroup.
 template <class S>
-struct StreamingConsumer {
-  typename S::Storage& shared;
-  const int index, lane;
-  const unsigned weights, x;
-  StreamingSchedule<S> work;
-  typename S::State state;
-  float sum[S::kMatrices][S::kSubtiles][S::kN / 2];
-
-  __device__ __forceinline__ StreamingConsumer(typename S::Storage& shared, int index)
-      : shared(shared),
-        index(index),
-        lane(threadIdx.x % 32),
-        weights(shared_address(shared.stages) + index * 64 * 128),
-        x(shared_address(shared.stages) + S::kXOffset) {}
-
+struct WgmmaMainloop {
   /// Issues sum += weights . x^T of a stage.
-  __device__ __forceinline__ void issue(bool accumulate) {
-    const unsigned long long a = wgmma_descriptor_swizzle_128b(weights + state.index * S::kStageBytes),
-                             b = wgmma_descriptor_swizzle_128b(x + state.index * S::kStageBytes);
-    fence_sums();
+  template <class Consumer>
+  static __device__ __forceinline__ void issue(Consumer& c, bool accumulate) {
+    const unsigned long long a = wgmma_descriptor_swizzle_128b(c.weights + c.state.index * S::kStageBytes),
+                             b = wgmma_descriptor_swizzle_128b(c.x + c.state.index * S::kStageBytes);
+    c.fence_sums();
     warpgroup_arrive();
 #pragma unroll
     for (int k = 0; k < S::kTileK / 16; ++k)
@@ -234,97 +166,28 @@ struct StreamingConsumer {
 #pragma unroll
         for (int m = 0; m < S::kSubtiles; ++m)
           wgmma<typename S::T, S::kN>(
-              sum[matrix][m],
+              c.sum[matrix][m],
               wgmma_descriptor_advance(a, k / 4 * S::kWeightColumnTile + matrix * S::kOutputs * 128 +
                                               m * S::kWarpgroups * 64 * 128 + k % 4 * 32),
               wgmma_descriptor_advance(b, k / 4 * S::kXColumnTile + k % 4 * 32), accumulate || k > 0);
     warpgroup_commit_batch();
   }
-  __device__ __forceinline__ void release(int stage) const {
-    __syncwarp();
-    if constexpr (S::kClusterM == 1) {
-      if (lane == 0) mbarrier_arrive(&shared.empty[stage]);
-    } else {
-      if (lane < S::kClusterM)
-        mbarrier_arrive_remote(&shared.empty[stage], work.rank_k * S::kClusterM + lane);
-    }
-  }
   /// Issues all steps of a work tile; a stage is released once the step after it is issued. Returns the last
   /// stage, whose wgmma are in flight.
-  __device__ __forceinline__ int mainloop() {
+  template <class Consumer>
+  static __device__ __forceinline__ int run(Consumer& c, const typename S::Args&) {
     int last = 0;
-    for (int step = work.first_step; step < work.end_step; ++step) {
-      mbarrier_wait(&shared.full[state.index], state.phase);
-      issue(step > work.first_step);
-      if (step > work.first_step) {
+    for (int step = c.work.first_step; step < c.work.end_step; ++step) {
+      mbarrier_wait(&c.shared.full[c.state.index], c.state.phase);
+      issue(c, step > c.work.first_step);
+      if (step > c.work.first_step) {
         warpgroup_wait<1>();
-        release(last);
+        c.release(last);
       }
-      last = state.index;
-      state.advance();
+      last = c.state.index;
+      c.state.advance();
     }
     return last;
-  }
-  __device__ __forceinline__ void wait_sums() {
-    warpgroup_wait<0>();
-    fence_sums();
-  }
-  __device__ __forceinline__ void fence_sums() {
-#pragma unroll
-    for (int matrix = 0; matrix < S::kMatrices; ++matrix)
-#pragma unroll
-      for (int m = 0; m < S::kSubtiles; ++m) warpgroup_fence_operand(sum[matrix][m]);
-  }
-  /// The first output, within a work tile, of the 16 that this warp has of subtile m.
-  __device__ __forceinline__ int first_output(int m) const {
-    return (index + m * S::kWarpgroups) * 64 + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
-  }
-
-  __device__ __forceinline__ StreamingEpilogue<S> epilogue_of(const typename S::Args& args) const {
-    return {args, scales_of<S>(shared), work.tile * S::kOutputs, lane};
-  }
-  /// All work tiles, where K is not split.
-  __device__ __forceinline__ void run(const typename S::Args& args) {
-    StreamingKeys<S> keys;
-    for (bool is_first = true; work.has_work(); is_first = false, work.advance()) {
-      StreamingResidual<S> residual;
-      // After the main loop the latency of the residual would end the kernel.
-      residual.load(epilogue_of(args), first_output(0));
-      const int last = mainloop();
-      const StreamingEpilogue<S> epilogue = epilogue_of(args);
-      wait_sums();
-      release(last);
-      if (is_first) wait_scales<S>();
-#pragma unroll
-      for (int m = 0; m < S::kSubtiles; ++m) {
-        if (m > 0) residual.load(epilogue, first_output(m));
-        epilogue.store(sum[0][m], sum[S::kMatrices - 1][m], residual, keys, first_output(m));
-      }
-    }
-    if constexpr (S::kArgmax) {
-      named_barrier_sync(1, S::kConsumers);  // all wgmma of the block have read their stages
-      keys.write(args, shared.stages, lane);
-    }
-  }
-  /// Partial sums of the block's only work tile, to the memory of the stages.
-  __device__ __forceinline__ void store_partial() {
-    mainloop();
-    wait_sums();
-    named_barrier_sync(1, S::kConsumers);  // all wgmma of the block have read their stages
-    float* const partial = reinterpret_cast<float*>(shared.stages);
-#pragma unroll
-    for (int m = 0; m < S::kSubtiles; ++m) {
-      const int output = first_output(m) + lane / 4;
-#pragma unroll
-      for (int i = 0; i < S::kN / 2; ++i) {
-        const int row = output + i / 2 % 2 * 8, token = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        if (row < S::kOutputs) {
-#pragma unroll
-          for (int matrix = 0; matrix < S::kMatrices; ++matrix)
-            partial[token * S::kPitch + matrix * S::kOutputs + row] = sum[matrix][m][i];
-        }
-      }
-    }
   }
 };
 
@@ -342,7 +205,7 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
   const bool produces = threadIdx.x == S::kProducer;
-  StreamingProducer<S> producer(weight, x, shared);
+  WgmmaProducer<S> producer(weight, x, shared);
   if (produces) {
     tma_prefetch_descriptor(weight);
     tma_prefetch_descriptor(x);
@@ -367,7 +230,7 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
     __syncwarp();
     if constexpr (kClusterK > 1) cluster_barrier();
   } else {
-    StreamingConsumer<S> consumer(shared, warpgroup);
+    StreamingConsumer<S> consumer(shared, warpgroup, kTokens);
     if constexpr (kClusterK == 1) {
       consumer.run(args);
       if constexpr (S::kArgmax) write_ids<T, kOut, S::kConsumers>(args);
@@ -377,7 +240,7 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
                                          scales_of<S>(shared));
       };
       const auto residual = make_epilogue().load_residual();
-      consumer.store_partial();
+      consumer.store_partial(args);
       const auto epilogue = make_epilogue();
       cluster_barrier();
       wait_scales<S>();

@@ -9,6 +9,18 @@ const DerivedValue kBlockColumns{"block_columns", "weights == int4 ? 128 : 64",
                                  "columns of a block of packed weights"};
 const DerivedValue kOutputs{"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs of these tiles"};
 const DerivedValue kXBytes{"x_bytes", "tokens * (in + 8) * dtype_bytes", "bytes of x in shared memory"};
+const DerivedValue kRowsPerOutput{"rows_per_output", "epilogue == swiglu ? 2 : 1",
+                                  "weight rows of an output"};
+const DerivedValue kWeightSlots{"weight_slots", "ceil_div(rows_per_output * out, 8)",
+                                "slots of eight weight rows"};
+
+/// Packed weights, by TMA boxes of blocks of slots.
+TensorMapExpressions weight_map(const Expression& blocks, const Expression& slots) {
+  return {.base = "weight",
+          .dims = {256, "in / block_columns", "weight_slots"},
+          .strides = {512, "512 * in / block_columns"},
+          .box = {256, blocks, slots}};
+}
 const Expression kQuantized = "weights != same", kWholeBlocks = "in % block_columns == 0";
 
 Variant gemv_packed() {
@@ -58,14 +70,19 @@ Variant gemv_packed_bulk_copy() {
           {kBlockColumns,
            kOutputs,
            kXBytes,
+           kRowsPerOutput,
+           kWeightSlots,
+           {"groups", "group == 0 ? 0 : in // max(group, 1)", "groups of columns of a row"},
            {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
             "groups of columns of a row in a stage"},
            {"stage_bytes",
-            "2 * tiles * (512 * warps + max(16 * slot_groups, 16) + max(zeros * 8 * slot_groups, 16))",
+            "128 * ceil_div(1024 * tiles * warps + rows_per_output * 128 * ceil_div(2 * tiles / "
+            "rows_per_output * max(16 * slot_groups, 16), 128) + "
+            "2 * tiles * max(zeros * 8 * slot_groups, 16), 128)",
             "bytes of a stage"},
            {"storage_bytes",
-            "8 * ceil_div(stages * (stage_bytes + 16) + x_bytes + 128 * warps * tiles * tokens + 4 * "
-            "tokens, 8)",
+            "128 * ceil_div(stages * (stage_bytes + 16) + x_bytes + 128 * warps * tiles * tokens + 4 * "
+            "tokens, 128)",
             "bytes of the shared memory of a block: stages, x, two buffers of sums, barriers, scales"}},
       .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "has_bulk_copy", "tokens <= 8",
                       "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
@@ -77,16 +94,21 @@ Variant gemv_packed_bulk_copy() {
                       "blocks_per_sm * stages * stage_bytes >= 60000",
                       "blocks_per_sm * (storage_bytes + 1536) <= shared_per_block", kPdlConstraint},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{.file = "linear/gemv_packed_bulk_copy.cu",
-                  .kernel =
-                      "linear_gemv_packed_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
+      .stages =
+          {{.file = "linear/gemv_packed_bulk_copy.cu",
+            .kernel = "linear_gemv_packed_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
                       "{epilogue}, {weights}, {group}, {zeros}, {act_order}, {blocks_per_sm}, {warps}, "
                       "{tiles}, {stages}>",
-                  .geometry = {.grid = {"blocks_per_sm"},
-                               .block = {"32 * (warps + 1)"},
-                               .shared_bytes = "storage_bytes",
-                               .pdl = "pdl",
-                               .per_sm = 1}}},
+            .geometry = {.grid = {"blocks_per_sm"},
+                         .block = {"32 * (warps + 1)"},
+                         .shared_bytes = "storage_bytes",
+                         .pdl = "pdl",
+                         .per_sm = 1},
+            .maps = {weight_map("warps", "2 * tiles / rows_per_output"),
+                     {.base = "scales",
+                      .dims = {8, "max(groups, 1)", "group == 0 ? 1 : weight_slots"},
+                      .strides = {16, "16 * max(groups, 1)"},
+                      .box = {8, "max(slot_groups, 1)", "group == 0 ? 1 : 2 * tiles / rows_per_output"}}}}},
       .workspace = kArgmaxWorkspace,
   };
 }
@@ -137,8 +159,103 @@ Variant mma_packed() {
   };
 }
 
+Variant wgmma_packed() {
+  return {
+      .name = "wgmma_packed",
+      .idea =
+          "Quantized weights on Hopper, 2 tokens to prompts: blocks stream weights to registers, where they "
+          "are converted while wgmma multiplies those before; a cluster splits K or shares x.",
+      .parameters = {{"tile_tokens", {16, 32, 48, 64, 128, 192, 256}, "tokens of a work tile, N of wgmma"},
+                     {"rows", {64, 80, 96, 112, 128, 160, 192, 224, 256}, "weight rows of a work tile"},
+                     {"tile_k", {64, 128, 256}, "columns of a stage"},
+                     {"stages", {2, 3, 4, 5, 6, 8, 10, 12}, "stages of the pipeline"},
+                     {"warpgroups", {1, 2, 3, 4}, "consumer warpgroups along the weight rows"},
+                     {"cluster_k", {1, 2, 4}, "blocks that split K"},
+                     {"cluster_m", {1, 2}, "blocks of adjacent work tiles that share x by multicast"},
+                     {"persistent",
+                      {1, 0},
+                      "a block per SM computes several work tiles; 0: a block per work tile"},
+                     pdl_parameter()},
+      .derived =
+          {kBlockColumns,
+           {"few_tokens", "tokens <= 64 ? tokens : 0",
+            "tokens where the kernel is compiled for them, else 0"},
+           kRowsPerOutput,
+           kWeightSlots,
+           {"outputs", "rows / rows_per_output", "outputs of a work tile"},
+           {"subtiles", "ceil_div(outputs, 64)", "m64 tiles of the outputs"},
+           {"tiles", "ceil_div(out, outputs)", "work tiles along the weight rows"},
+           {"token_tiles", "ceil_div(tokens, tile_tokens)", "work tiles along the tokens"},
+           {"adds_squares", "prologue == rms_scale", "whether a warpgroup adds squares"},
+           {"scales_sums", "group != 0 && tile_tokens <= 64", "whether scales of groups multiply sums"},
+           {"batch_columns", "scales_sums ? min(group, block_columns) : block_columns",
+            "columns that are converted at once"},
+           // Accumulators, a batch of operands, and what else a thread needs.
+           {"registers",
+            "subtiles / warpgroups * rows_per_output * tile_tokens / 2 + scales_sums * tile_tokens / 2 + "
+            "batch_columns / 4 + 32",
+            "registers of a consumer, estimated"},
+           {"stage_bytes",
+            "1024 * ceil_div(2 * tile_k * tile_tokens + rows * tile_k * (weights == int4 ? 4 : 8) // 8, "
+            "1024)",
+            "bytes of a stage"},
+           {"shared_bytes", "stages * (stage_bytes + 16) + (adds_squares ? 4 * tile_tokens : 0)",
+            "bytes of PackedWgmma's storage"},
+           {"blocks", "ceil_div(tiles, cluster_m) * cluster_k * cluster_m * token_tiles",
+            "blocks that have work"},
+           // With split K a block has one work tile, also where a second wave is needed.
+           {"is_persistent", "cluster_k == 1 && persistent", "whether a block takes several work tiles"}},
+      .constraints =
+          {kQuantized, "has_wgmma", "tokens > 1", "act_order == no", "out % 8 == 0", "in % tile_k == 0",
+           "tile_k % block_columns == 0", "prologue == none || (prologue == rms_scale && tokens <= 64)",
+           "tokens <= 64 || epilogue in [none, add, swiglu]",
+           // Few tokens are one tile; prompts take tiles that they fill.
+           "tokens > 64 || tile_tokens == 16 * ceil_div(tokens, 16)",
+           "tokens <= 64 || (tile_tokens >= 64 && tile_tokens != 48 && tile_tokens < 2 * tokens)",
+           "rows % (16 * rows_per_output) == 0", "subtiles % warpgroups == 0",
+           "tokens <= 64 || (warpgroups == 2 && outputs % 64 == 0 && persistent)",
+           // A scheduler has a warp of each warpgroup, and the producer.
+           "registers <= (tokens > 64 ? 232 : min(255, 8 * (64 // (warpgroups + adds_squares + 1))))",
+           // A thread holds its residual beside its sums.
+           "tokens <= 64 || epilogue != add || subtiles / warpgroups * tile_tokens <= 192",
+           "tile_tokens % (8 * cluster_m) == 0", "cluster_k * cluster_m <= 4",
+           "cluster_k == 1 || (tokens <= 64 && epilogue != argmax && stages * tile_k * cluster_k <= in)",
+           "cluster_k == 1 || 4 * tile_tokens * (rows + 4) <= stages * stage_bytes",
+           "cluster_k == 1 || !persistent || tiles * cluster_k <= sms",
+           // Nearly all SMs have work in the last wave, unless there is little.
+           "rows == 64 || !persistent || tokens > 64 || tiles * cluster_k >= 0.7 * sms * ceil(tiles * "
+           "cluster_k / sms)",
+           // Most of the shared memory holds stages, or all steps have one.
+           "!persistent || stages * stage_bytes >= 110000 || stages * tile_k * cluster_k >= in",
+           // Two blocks share an SM.
+           "persistent || (32000 <= stages * stage_bytes <= 112000 && warpgroups == 1 && tiles * cluster_k > "
+           "sms)",
+           "stages == 2 || (stages - 1) * tile_k * cluster_k < in", "pdl == 0 || tokens <= 64",
+           kPdlConstraint},
+      .limits = {.shared_bytes = "shared_bytes"},
+      .dtypes = {DType::fp16, DType::bf16},
+      .stages = {{.file = "linear/wgmma_packed.cu",
+                  .kernel = "linear_wgmma_packed<{dtype}, {few_tokens}, {in}, {out}, {bias}, {prologue}, "
+                            "{epilogue}, {weights}, {group}, {zeros}, {tile_tokens}, {rows}, {tile_k}, "
+                            "{stages}, {warpgroups}, {cluster_k}, {cluster_m}>",
+                  // Consumers, the warps that add squares, the producer.
+                  .geometry = {.grid = {"is_persistent ? 1 : blocks"},
+                               .block = {"128 * (warpgroups + adds_squares) + (tokens > 64 ? 128 : 32)"},
+                               .shared_bytes = "shared_bytes",
+                               .pdl = "pdl",
+                               .cluster = "cluster_k * cluster_m",
+                               .per_sm = "is_persistent",
+                               .max_blocks = "blocks"},
+                  .maps = {weight_map("tile_k / block_columns", "outputs / 8"),
+                           matrix_map("x", "tokens", "tile_tokens / cluster_m")}}},
+      .workspace = kArgmaxWorkspace,
+  };
+}
+
 }  // namespace
 
-std::vector<Variant> linear_packed() { return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed()}; }
+std::vector<Variant> linear_packed() {
+  return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed(), wgmma_packed()};
+}
 
 }  // namespace warptune

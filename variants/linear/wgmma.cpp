@@ -8,11 +8,6 @@
 namespace warptune {
 namespace {
 
-/// A row-major matrix, by TMA boxes of 64 columns.
-TensorMapExpressions matrix_map(const char* base, const Expression& rows, const Expression& box_rows) {
-  return {.base = base, .dims = {"in", rows}, .strides = {"2 * in"}, .box = {64, box_rows}};
-}
-
 Variant prompts() {
   return {
       .name = "wgmma",

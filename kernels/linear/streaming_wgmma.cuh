@@ -1,0 +1,181 @@
+#pragma once
+// What the streaming wgmma GEMMs share (weight rows are the M operand of wgmma, tokens its N): the scales of
+// tokens with the prologue rms_scale, the consumer warpgroups around their main loop, and the roles of a
+// block.
+#include "kernels/common/cluster.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/pipeline_state.cuh"
+#include "kernels/common/tma.cuh"
+#include "kernels/common/wgmma.cuh"
+#include "kernels/linear/streaming_epilogue.cuh"
+
+namespace warptune {
+
+/// With the prologue rms_scale, 1 / RMS of the tokens [kN], after the Storage.
+template <class S>
+__device__ __forceinline__ float* scales_of(typename S::Storage& shared) {
+  return reinterpret_cast<float*>(&shared + 1);
+}
+/// Computes the scales, from the sums of squares that the GEMM before has left.
+/// The scale warps call; the consumers wait with wait_scales().
+template <class S>
+__device__ __forceinline__ void compute_scales(const typename S::Args& args, float* scales) {
+  constexpr int kGroups = S::kIn / kSquaresGroup, kVec = vec_width<float>(kGroups), kVectors = kGroups / kVec;
+  const int warp = threadIdx.x / 32 % S::kScaleWarps, lane = threadIdx.x % 32;
+#pragma unroll 4
+  for (int token = warp; token < S::kTokens; token += S::kScaleWarps) {
+    float sum = 0;
+    for (int i = lane; i < kVectors; i += 32) {
+      const auto squares = load_vec<kVec>(args.squares + token * kGroups + i * kVec);
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) sum += squares[j];
+    }
+    sum = warp_reduce<Sum>(sum);
+    if (lane == 0) scales[token] = rsqrtf(sum / S::kIn + args.eps);
+  }
+  named_barrier_arrive(2, S::kConsumers + 32 * S::kScaleWarps);
+}
+template <class S>
+__device__ __forceinline__ void wait_scales() {
+  if constexpr (S::kRmsScale) named_barrier_sync(2, S::kConsumers + 32 * S::kScaleWarps);
+}
+
+/// What a block computes: work tiles, and steps of kTileK columns. Where kTokens is 0, tokens are tiled too.
+template <class S>
+struct StreamingSchedule {
+  int tile, rank_m, rank_k, first_step, end_step, token_tile = 0, token_tiles = 1;
+
+  __device__ __forceinline__ explicit StreamingSchedule(int tokens) {
+    const int rank = blockIdx.x % S::kCluster;
+    rank_m = rank % S::kClusterM;
+    rank_k = rank / S::kClusterM;
+    tile = static_cast<int>(blockIdx.x) / S::kCluster * S::kClusterM + rank_m;
+    first_step = S::kSteps * rank_k / S::kClusterK;
+    end_step = S::kSteps * (rank_k + 1) / S::kClusterK;
+    if constexpr (S::kTokens == 0) {
+      token_tiles = ceil_div(tokens, S::kN);
+      wrap();
+    }
+  }
+  /// The first column of a step. Adjacent work tiles (of clusters that share x) start kStartStride steps
+  /// apart and wrap around. All rows have the same pitch, and reading the same columns on all SMs at a time
+  /// is 1 to 3 % slower (docs/lessons/linear.md).
+  __device__ __forceinline__ int column(int step) const {
+    constexpr int kStartStride = 21;
+    step += tile / S::kClusterM * kStartStride % (S::kSteps / S::kClusterK);
+    return (step < end_step ? step : step - (end_step - first_step)) * S::kTileK;
+  }
+  /// Whether a block of the cluster has work: then all of them take part, as they share x.
+  __device__ __forceinline__ bool has_work() const {
+    if constexpr (S::kTokens == 0) return token_tile < token_tiles;
+    return tile - rank_m < kRowTiles;
+  }
+  __device__ __forceinline__ void advance() {
+    tile += static_cast<int>(gridDim.x) / S::kCluster * S::kClusterM;
+    if constexpr (S::kTokens == 0) wrap();
+  }
+  __device__ __forceinline__ int first_token() const { return token_tile * S::kN; }
+
+ private:
+  static constexpr int kRowTiles = ceil_div(S::kOut, S::kOutputs),
+                       kClusterRowTiles = ceil_div(kRowTiles, S::kClusterM) * S::kClusterM;
+  __device__ __forceinline__ void wrap() {
+    token_tile += tile / kClusterRowTiles;
+    tile %= kClusterRowTiles;
+  }
+};
+
+/// A consumer warpgroup: m64 tiles `index`, index + kWarpgroups and so on of each matrix of each work tile.
+template <class S>
+struct StreamingConsumer {
+  typename S::Storage& shared;
+  const int index, lane;
+  const unsigned weights, x;
+  StreamingSchedule<S> work;
+  typename S::State state;
+  float sum[S::kMatrices][S::kSubtiles][S::kN / 2];
+
+  __device__ __forceinline__ StreamingConsumer(typename S::Storage& shared, int index, int tokens)
+      : shared(shared),
+        index(index),
+        lane(threadIdx.x % 32),
+        weights(shared_address(shared.stages) + index * 64 * 128),
+        x(shared_address(shared.stages) + S::kXOffset),
+        work(tokens) {}
+
+  __device__ __forceinline__ void release(int stage) const {
+    __syncwarp();
+    if constexpr (S::kClusterM == 1) {
+      if (lane == 0) mbarrier_arrive(&shared.empty[stage]);
+    } else {
+      if (lane < S::kClusterM)
+        mbarrier_arrive_remote(&shared.empty[stage], work.rank_k * S::kClusterM + lane);
+    }
+  }
+  __device__ __forceinline__ void wait_sums() {
+    warpgroup_wait<0>();
+    fence_sums();
+  }
+  __device__ __forceinline__ void fence_sums() {
+#pragma unroll
+    for (int matrix = 0; matrix < S::kMatrices; ++matrix)
+#pragma unroll
+      for (int m = 0; m < S::kSubtiles; ++m) warpgroup_fence_operand(sum[matrix][m]);
+  }
+  /// The first output, within a work tile, of the 16 that this warp has of subtile m.
+  __device__ __forceinline__ int first_output(int m) const {
+    return (index + m * S::kWarpgroups) * 64 + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+  }
+
+  __device__ __forceinline__ StreamingEpilogue<S> epilogue_of(const typename S::Args& args) const {
+    if constexpr (S::kTokens == 0)
+      return {args, nullptr, work.tile * S::kOutputs, lane, work.first_token(), args.tokens};
+    else
+      return {args, scales_of<S>(shared), work.tile * S::kOutputs, lane};
+  }
+  /// All work tiles, where K is not split.
+  __device__ __forceinline__ void run(const typename S::Args& args) {
+    StreamingKeys<S> keys;
+    for (bool is_first = true; work.has_work(); is_first = false, work.advance()) {
+      StreamingResidual<S> residual;
+      // After the main loop the latency of the residual would end the kernel.
+      residual.load(epilogue_of(args), first_output(0));
+      const int last = S::Mainloop::run(*this, args);
+      const StreamingEpilogue<S> epilogue = epilogue_of(args);
+      wait_sums();
+      release(last);
+      if (is_first) wait_scales<S>();
+#pragma unroll
+      for (int m = 0; m < S::kSubtiles; ++m) {
+        if (m > 0) residual.load(epilogue, first_output(m));
+        epilogue.store(sum[0][m], sum[S::kMatrices - 1][m], residual, keys, first_output(m));
+      }
+    }
+    if constexpr (S::kArgmax) {
+      named_barrier_sync(1, S::kConsumers);  // all wgmma of the block have read their stages
+      keys.write(args, shared.stages, lane);
+    }
+  }
+  /// Partial sums of the block's only work tile, to the memory of the stages.
+  __device__ __forceinline__ void store_partial(const typename S::Args& args) {
+    S::Mainloop::run(*this, args);
+    wait_sums();
+    named_barrier_sync(1, S::kConsumers);  // all wgmma of the block have read their stages
+    float* const partial = reinterpret_cast<float*>(shared.stages);
+#pragma unroll
+    for (int m = 0; m < S::kSubtiles; ++m) {
+      const int output = first_output(m) + lane / 4;
+#pragma unroll
+      for (int i = 0; i < S::kN / 2; ++i) {
+        const int row = output + i / 2 % 2 * 8, token = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        if (row < S::kOutputs) {
+#pragma unroll
+          for (int matrix = 0; matrix < S::kMatrices; ++matrix)
+            partial[token * S::kPitch + matrix * S::kOutputs + row] = sum[matrix][m][i];
+        }
+      }
+    }
+  }
+};
+
+}  // namespace warptune

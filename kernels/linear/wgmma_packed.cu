@@ -1,0 +1,445 @@
+// Streaming wgmma GEMM on quantized weights (packed_weights.h) on Hopper (sm_90a), for 2 tokens and more.
+// Operands: weight rows are the M operand of wgmma (m64nNk16), converted in registers; tokens are N, in
+//   shared memory.
+// Grid, roles, sync, split K, multicast of x, epilogues: as wgmma_streaming.cu (streaming_wgmma.cuh). With
+//   kTokens 0 a work tile is kRows weight rows x kN tokens, for prompts.
+// Pipeline: kStages stages of kTileK columns: x in column tiles of 64 columns with the 128-byte swizzle, then
+//   weights as they are packed. A bulk copy per slot would bind: a thread issues one in about 80 cycles.
+//   Consumers load scales and zero points a step ahead; the producer warp prefetches them to the L2.
+// Arithmetic: a warpgroup converts a batch, some columns of one m64 tile, while the tensor cores multiply one
+//   of another warpgroup; two of a block take turns. Up to 64 tokens, scales of groups multiply the sums of a
+//   batch, in fp32; else they multiply the weights, which are rounded to T once. Scales of rows multiply the
+//   sums.
+// Wins: 9 tokens and more on most shapes.
+// `in` is a multiple of kTileK, `out` of 8. Source: Marlin (Frantar et al., "MARLIN: Mixed-Precision
+// Auto-Regressive Parallel Inference on Large Language Models", 2024) and CUTLASS, mixed-input GEMM of sm_90.
+#include "kernels/linear/packed_weights.cuh"
+#include "kernels/linear/streaming_wgmma.cuh"
+
+namespace warptune {
+
+template <class S>
+class PackedMainloop;
+
+template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_,
+          int kWeights_, int kGroup_, int kZeros_, int kN_, int kRows_, int kTileK_, int kStages_,
+          int kWarpgroups_, int kClusterK_, int kClusterM_>
+struct PackedWgmma {
+  using Mainloop = PackedMainloop<PackedWgmma>;
+  using T = T_;
+  using Args = QuantizedLinearArgs;
+  using State = PipelineState<kStages_>;
+  using Word = WeightWord<T, kWeights_>;
+  static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
+                       kWeights = kWeights_, kGroup = kGroup_, kN = kN_, kRows = kRows_, kTileK = kTileK_,
+                       kStages = kStages_, kEarlyStages = kStages, kWarpgroups = kWarpgroups_,
+                       kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM;
+  static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
+                        kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
+                        kArgmax = kEpilogue == kEpilogueArgmax, kZeros = kZeros_ != 0;
+  static constexpr int kMatrices = kSwiglu ? 2 : 1;                       // gate and up
+  static constexpr int kOutputs = kRows / kMatrices;                      // per work tile
+  static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;  // per warpgroup and matrix
+  static constexpr int kConsumers = 128 * kWarpgroups, kScaleWarps = kRmsScale ? 4 : 0,
+                       kProducerWarps = kTokens == 0 ? 4 : 1;
+  static constexpr int kProducer = kConsumers + 32 * kScaleWarps, kThreads = kProducer + 32 * kProducerWarps;
+  static constexpr int kSteps = kIn / kTileK;
+  static constexpr int kPitch = kRows + 4;  // floats of a token's partial sums: stores without bank conflicts
+
+  // Of a stage: slots of eight rows, blocks of weights of a slot, scales of a row.
+  static constexpr int kSlots = kRows / kBlockRows, kColumns = block_columns(kWeights),
+                       kTileBlocks = kTileK / kColumns, kSlotBytes = kTileBlocks * kBlockBytes;
+  static constexpr int kTileScales = kGroup == 0 ? 0 : ceil_div(kTileK, max_of(kGroup, 1));
+  static constexpr int kXOffset = 0, kXColumnTile = kN * 128, kWeightOffset = kTileK / 64 * kXColumnTile,
+                       kLoadedBytes = kWeightOffset + kSlots * kSlotBytes,
+                       kStageBytes = 1024 * ceil_div(kLoadedBytes, 1024);
+
+  static constexpr bool kTakesTurns = kWarpgroups == 2;
+  static constexpr bool kScalesSums = kGroup != 0 && kN <= 64;
+  static constexpr int kTiles = kMatrices * kSubtiles,  // m64 tiles of a warpgroup
+      kBatchColumns = min_of(kScalesSums ? kGroup : kColumns, kColumns), kBatchFragments = kBatchColumns / 16,
+                       kBatchWords = kBatchFragments / Word::kFragments,
+                       kBlockBatches = kColumns / kBatchColumns,
+                       kBatches = kTileBlocks * kTiles * kBlockBatches;  // of a stage
+
+  static_assert(kRows % 16 == 0 && kRows <= 256 && kOutputs % 8 == 0 && kOut % 8 == 0);
+  static_assert(ceil_div(kOutputs, 64) % kWarpgroups == 0);
+  static_assert(kIn % kTileK == 0 && kTileK % kColumns == 0);
+  static_assert(kN % 16 == 0 && kN % (8 * kClusterM) == 0 && kCluster <= 8);
+  static_assert(kTokens <= kN && (kClusterK == 1 || (kTokens != 0 && !kArgmax)));
+  static_assert(!kAddRms || kOutputs % kSquaresGroup == 0);
+  static_assert(kClusterK == 1 || 4 * kN * kPitch <= kStages * kStageBytes);
+
+  struct Storage {
+    unsigned char stages[kStages * kStageBytes];
+    Mbarrier full[kStages], empty[kStages];
+  };
+};
+
+/// The producer warp.
+template <class S>
+struct PackedProducer {
+  const QuantizedLinearArgs& args;
+  const TensorMap &weight_map, &x_map;
+  typename S::Storage& shared;
+  const unsigned long long weight_policy;
+  StreamingSchedule<S> work;
+  typename S::State state;
+
+  __device__ __forceinline__ PackedProducer(const QuantizedLinearArgs& args, const TensorMap& weight,
+                                            const TensorMap& x, typename S::Storage& shared)
+      : args(args),
+        weight_map(weight),
+        x_map(x),
+        shared(shared),
+        weight_policy(l2_evict_first_policy()),
+        work(args.tokens) {}
+
+  /// Initializes the barriers and loads weights of the first stages, which no kernel writes: before
+  /// pdl_wait(), and before the barrier that makes the mbarriers visible to other warps.
+  __device__ __forceinline__ void load_first_weights() {
+    if (is_leader()) {
+      tma_prefetch_descriptor(weight_map);
+      tma_prefetch_descriptor(x_map);
+      for (int i = 0; i < S::kStages; ++i)
+        mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * S::kWarpgroups * S::kClusterM);
+      mbarrier_init_fence();
+    }
+    const auto first = state;
+    for (int i = 0; i < first_steps(); ++i, state.advance()) load_weights(work.first_step + i);
+    state = first;
+  }
+  /// The rest.
+  __device__ __forceinline__ void load_rest() {
+    for (int i = 0; i < first_steps(); ++i) load_x(work.first_step + i);
+    for (int step = work.first_step + first_steps();; step = work.first_step) {
+      for (; step < work.end_step; ++step) {
+        load_weights(step);
+        load_x(step);
+      }
+      work.advance();
+      if (!work.has_work()) return;
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ bool is_leader() { return threadIdx.x % 32 == 0; }
+  __device__ __forceinline__ int first_steps() const {
+    return min(S::kStages, work.end_step - work.first_step);
+  }
+  /// Begins a stage and loads its weights; prefetches their scales, which consumers load, to the L2.
+  __device__ __forceinline__ void load_weights(int step) const {
+    constexpr int kMatrixSlots = S::kSlots / S::kMatrices, kRowSlots = S::kOut / kBlockRows;
+    Mbarrier* const full = &shared.full[state.index];
+    __syncwarp();  // the leader has initialized the barriers, or loaded x
+    mbarrier_wait(&shared.empty[state.index], state.phase ^ 1);
+    const int column = work.column(step);
+    if (is_leader()) {
+      mbarrier_arrive_expect_tx(full, S::kLoadedBytes);
+      unsigned char* const to = shared.stages + state.index * S::kStageBytes + S::kWeightOffset;
+#pragma unroll
+      for (int matrix = 0; matrix < S::kMatrices; ++matrix)
+        tma_load_3d(to + matrix * kMatrixSlots * S::kSlotBytes, weight_map, 0, column / S::kColumns,
+                    matrix * kRowSlots + work.tile * kMatrixSlots, full, weight_policy);
+    }
+    if constexpr (S::kGroup != 0 && S::kWeights != kWeightsFp8) {
+      const int at = static_cast<int>(threadIdx.x) % 32;
+      if (at < S::kSlots) {
+        const long long row = kBlockRows *
+                              static_cast<long long>(
+                                  at / kMatrixSlots * kRowSlots +
+                                  min_of(work.tile * kMatrixSlots + at % kMatrixSlots, kRowSlots - 1)),
+                        scale = scale_index(S::kWeights, S::kGroup, S::kIn, row, column);
+        prefetch_l2(static_cast<const fp16*>(args.scales) + scale);
+        if constexpr (S::kZeros) prefetch_l2(args.zeros + scale);
+      }
+    }
+  }
+  /// Loads this block's tokens of x, and ends the stage.
+  __device__ __forceinline__ void load_x(int step) {
+    constexpr unsigned kMulticastMask = (1 << S::kClusterM) - 1;
+    const int token = work.rank_m * (S::kN / S::kClusterM);
+    Mbarrier* const full = &shared.full[state.index];
+    unsigned char* const to = shared.stages + state.index * S::kStageBytes + S::kXOffset + token * 128;
+    if (is_leader()) {
+#pragma unroll
+      for (int i = 0; i < S::kTileK / 64; ++i) {
+        const int column = work.column(step) + i * 64;
+        if constexpr (S::kClusterM == 1)
+          tma_load_2d(to + i * S::kXColumnTile, x_map, column, work.first_token() + token, full);
+        else
+          tma_load_2d_multicast(to + i * S::kXColumnTile, x_map, column, work.first_token() + token, full,
+                                static_cast<unsigned short>(kMulticastMask << work.rank_k * S::kClusterM));
+      }
+    }
+    state.advance();
+  }
+};
+
+/// The main loop of a consumer warpgroup. A warp has row lane / 4 of two slots of each m64 tile.
+template <class S>
+class PackedMainloop {
+ public:
+  /// Returns the last stage, which is not released.
+  static __device__ __forceinline__ int run(StreamingConsumer<S>& consumer, const QuantizedLinearArgs& args) {
+    return PackedMainloop(consumer, args).run();
+  }
+
+ private:
+  using Consumer = StreamingConsumer<S>;
+  using T = typename S::T;
+  using Word = typename S::Word;
+  using Scale = WeightScale<S::kWeights, S::kGroup>;
+
+  /// What a lane has of a block of weights of each of its two slots.
+  struct Block {
+    uint4 bytes[2];
+  };
+  /// The scales of a lane's rows in a stage.
+  struct Scales {
+    Scale scales[S::kTiles][2][max_of(S::kTileScales, 1)];
+    signed char zeros[S::kTiles][2][S::kZeros ? S::kTileScales : 1];
+  };
+
+  __device__ __forceinline__ PackedMainloop(Consumer& consumer, const QuantizedLinearArgs& args)
+      : consumer_(consumer), args_(args) {}
+
+  __device__ __forceinline__ int run() {
+    if constexpr (S::kGroup == 0) load_row_scales();
+    if constexpr (S::kScalesSums)
+#pragma unroll
+      for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+        for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] = 0;
+    load_scales(scales_, work().first_step);
+    load_first_block();
+    int last = 0;
+    for (int step = work().first_step; step < work().end_step; ++step) last = multiply_stage(step);
+    if constexpr (S::kGroup == 0)
+#pragma unroll
+      for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+        for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] *= row_scales_[tile][i / 2 % 2];
+    return last;
+  }
+  __device__ __forceinline__ const StreamingSchedule<S>& work() const { return consumer_.work; }
+
+  /// Batch i of a stage belongs to an m64 tile, (matrix, m), and is the part `part` of a block.
+  static constexpr __device__ __forceinline__ int tile(int i) { return i / S::kBlockBatches % S::kTiles; }
+  static constexpr __device__ __forceinline__ int block(int i) { return i / S::kBlockBatches / S::kTiles; }
+  static constexpr __device__ __forceinline__ int part(int i) { return i % S::kBlockBatches; }
+  /// Whether the sums of a batch begin at zero.
+  static constexpr __device__ __forceinline__ bool begins_tile(int i) {
+    return block(i) == 0 && part(i) == 0;
+  }
+  /// With scales of groups that multiply sums: those of the part of a group that lies in a block.
+  static constexpr __device__ __forceinline__ bool begins_group(int i) {
+    return part(i) * S::kBatchColumns % S::kGroup == 0;
+  }
+  static constexpr __device__ __forceinline__ bool ends_group(int i) {
+    return part(i) + 1 == S::kBlockBatches || begins_group(i + 1);
+  }
+  /// The first fragment of x, within the stage.
+  static constexpr __device__ __forceinline__ int fragment(int i) {
+    return (block(i) * S::kColumns + part(i) * S::kBatchColumns) / 16;
+  }
+  /// Which scale of a row in a stage the column `column` of block(i) has.
+  static constexpr __device__ __forceinline__ int scale_of(int i, int column) {
+    return (block(i) * S::kColumns + column) / max_of(S::kGroup, 1);
+  }
+
+  /// The slot, within a work tile, of half `half` of this warp's rows; of a last m64 tile that has fewer rows
+  /// than 64, the last slot.
+  __device__ __forceinline__ int slot(int tile, int half) const {
+    constexpr int kMatrixSlots = S::kSlots / S::kMatrices;
+    return tile / S::kSubtiles * kMatrixSlots +
+           min_of(consumer_.first_output(tile % S::kSubtiles) / kBlockRows + half, kMatrixSlots - 1);
+  }
+  /// The row of the weight matrix.
+  __device__ __forceinline__ long long row(int tile, int half) const {
+    const int output = work().tile * S::kOutputs + consumer_.first_output(tile % S::kSubtiles) + half * 8 +
+                       consumer_.lane / 4;
+    return tile / S::kSubtiles * S::kOut + min_of(output, S::kOut - 1);
+  }
+  __device__ __forceinline__ void load_row_scales() {
+#pragma unroll
+    for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        row_scales_[tile][half] = static_cast<const float*>(args_.scales)[row(tile, half)];
+  }
+  __device__ __forceinline__ void load_scales(Scales& to, int step) const {
+#pragma unroll
+    for (int i = 0; i < S::kTiles * 2 * S::kTileScales; ++i) {
+      const int tile = i / S::kTileScales / 2, half = i / S::kTileScales % 2, j = i % S::kTileScales,
+                column = work().column(step) + j * S::kGroup;
+      to.scales[tile][half][j] =
+          weight_scale<S::kIn, S::kWeights, S::kGroup>(args_.scales, row(tile, half), column);
+      if constexpr (S::kZeros)
+        to.zeros[tile][half][j] =
+            args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, row(tile, half), column)];
+    }
+  }
+  __device__ __forceinline__ void load_block(int i, const unsigned char* stage) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      block_.bytes[half] =
+          *reinterpret_cast<const uint4*>(stage + S::kWeightOffset + slot(tile(i), half) * S::kSlotBytes +
+                                          block(i) * kBlockBytes + consumer_.lane * 16);
+  }
+  /// Converts batch i, a part of the block, to A.
+  __device__ __forceinline__ void convert(int i) {
+#pragma unroll
+    for (int w = 0; w < S::kBatchWords; ++w) {
+      const int word = part(i) * S::kBatchWords + w, scale = scale_of(i, word * S::kColumns / 4);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint4& v = block_.bytes[half];
+        unsigned pairs[Word::kPairs];
+        Word::convert(pairs,
+                      word == 0   ? v.x
+                      : word == 1 ? v.y
+                      : word == 2 ? v.z
+                                  : v.w,
+                      Word::bias(8 + (S::kZeros ? scales_.zeros[tile(i)][half][scale] : 0)));
+#pragma unroll
+        for (int j = 0; j < Word::kPairs; ++j) {
+          if constexpr (S::kGroup != 0 && !S::kScalesSums)
+            pairs[j] = multiply_pair<T>(pairs[j], to_float(scales_.scales[tile(i)][half][scale]));
+          a_[w * Word::kFragments + j / 2][j % 2 * 2 + half] = pairs[j];
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ float (&sum_of(int tile))[S::kN / 2] {
+    return consumer_.sum[tile / S::kSubtiles][tile % S::kSubtiles];
+  }
+  /// The first block of the next stage, once it is full.
+  __device__ __forceinline__ void load_first_block() {
+    const auto& state = consumer_.state;
+    mbarrier_wait(&consumer_.shared.full[state.index], state.phase);
+    load_block(0, consumer_.shared.stages + state.index * S::kStageBytes);
+  }
+  /// Two warpgroups take turns to issue, so that one converts while the other multiplies.
+  __device__ __forceinline__ void wait_turn() const {
+    if constexpr (S::kTakesTurns) named_barrier_sync(3 + consumer_.index, 256);
+  }
+  __device__ __forceinline__ void end_turn() const {
+    if constexpr (S::kTakesTurns) named_barrier_arrive(3 + (consumer_.index ^ 1), 256);
+  }
+  /// Returns the stage; the last of a work tile is not released.
+  __device__ __forceinline__ int multiply_stage(int step) {
+    const int index = consumer_.state.index;
+    const unsigned char* const stage = consumer_.shared.stages + index * S::kStageBytes;
+    const unsigned x = shared_address(stage);
+    const bool is_first = step == work().first_step, is_last = step + 1 == work().end_step;
+    consumer_.state.advance();
+    Scales next_scales;
+    if (!is_last) load_scales(next_scales, step + 1);
+#pragma unroll
+    for (int i = 0; i < S::kBatches; ++i) {
+      convert(i);
+      auto& to = S::kScalesSums ? batch_sum_ : sum_of(tile(i));
+      warpgroup_fence_operand(to);
+      warpgroup_fence_operand(a_);
+      wait_turn();
+      warpgroup_arrive();
+#pragma unroll
+      for (int f = 0; f < S::kBatchFragments; ++f) {
+        const int k = fragment(i) + f;
+        const bool accumulate = f > 0 || (S::kScalesSums ? !begins_group(i) : !begins_tile(i) || !is_first);
+        wgmma<T, S::kN, false>(
+            to, a_[f], wgmma_descriptor_swizzle_128b(x + k / 4 * S::kXColumnTile + k % 4 * 32), accumulate);
+      }
+      warpgroup_commit_batch();
+      end_turn();
+      if (i + 1 == S::kBatches) {
+        if (!is_last) load_first_block();
+      } else if (part(i + 1) == 0) {
+        load_block(i + 1, stage);
+      }
+      warpgroup_wait<0>();
+      warpgroup_fence_operand(to);
+      if constexpr (S::kScalesSums)
+        if (ends_group(i)) {
+          const auto& scales = scales_.scales[tile(i)];
+          const int at = scale_of(i, part(i) * S::kBatchColumns);
+          const float factors[2] = {to_float(scales[0][at]), to_float(scales[1][at])};
+#pragma unroll
+          for (int j = 0; j < S::kN / 2; ++j)
+            sum_of(tile(i))[j] = fmaf(factors[j / 2 % 2], batch_sum_[j], sum_of(tile(i))[j]);
+        }
+    }
+    fence_proxy_async();  // the stage is overwritten by bulk copies
+    scales_ = next_scales;
+    if (!is_last) consumer_.release(index);
+    return index;
+  }
+
+  Consumer& consumer_;
+  const QuantizedLinearArgs& args_;
+  Block block_;                        // that a batch is of
+  Scales scales_;                      // of the stage
+  unsigned a_[S::kBatchFragments][4];  // of a batch
+  float batch_sum_[S::kN / 2];         // with kScalesSums
+  float row_scales_[S::kTiles][2];     // without groups
+};
+
+template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
+          int kGroup, int kZeros, int kTileTokens, int kRows, int kTileK, int kStages, int kWarpgroups,
+          int kClusterK, int kClusterM>
+__global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRmsScale ? 128 : 0) +
+                                      (kTokens == 0 ? 128 : 32),
+                                  1)
+    linear_wgmma_packed(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
+                        const __grid_constant__ TensorMap x) {
+  using S = PackedWgmma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWeights, kGroup, kZeros,
+                        kTileTokens, kRows, kTileK, kStages, kWarpgroups, kClusterK, kClusterM>;
+  [[maybe_unused]] static constexpr int kSharedBytes =
+      sizeof(typename S::Storage) + (S::kRmsScale ? 4 * S::kN : 0);
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
+  const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+  const bool produces = threadIdx.x / 32 == S::kProducer / 32;
+  PackedProducer<S> producer(args, weight, x, shared);
+  if (produces) producer.load_first_weights();
+  if constexpr (S::kCluster > 1)
+    cluster_barrier();
+  else
+    __syncthreads();
+  pdl_launch_dependents();
+  pdl_wait();
+  if (S::kRmsScale && warpgroup == kWarpgroups) {
+    if constexpr (S::kRmsScale) compute_scales<S>(args, scales_of<S>(shared));
+    if constexpr (kClusterK > 1) cluster_barrier();
+  } else if (warpgroup == S::kProducer / 128) {
+    if constexpr (S::kProducerWarps == 4) warpgroup_reg_dealloc<40>();
+    if (produces) producer.load_rest();
+    if constexpr (kClusterK > 1) cluster_barrier();
+  } else {
+    if constexpr (S::kProducerWarps == 4) warpgroup_reg_alloc<232>();
+    if (S::kTakesTurns && warpgroup == 1)
+      named_barrier_arrive(3, 256);  // the first turn is that of the other
+    StreamingConsumer<S> consumer(shared, warpgroup, args.tokens);
+    if constexpr (kClusterK == 1) {
+      consumer.run(args);
+      if constexpr (S::kArgmax) write_ids<T, kOut, S::kConsumers>(args);
+    } else {
+      const auto make_epilogue = [&] {
+        return StreamingSplitEpilogue<S>(args, consumer.work, reinterpret_cast<float*>(shared.stages),
+                                         scales_of<S>(shared));
+      };
+      const auto residual = make_epilogue().load_residual();
+      consumer.store_partial(args);
+      const auto epilogue = make_epilogue();
+      cluster_barrier();
+      wait_scales<S>();
+      epilogue.add_and_store(residual);
+    }
+  }
+  // No block exits while another reads its partial sums or arrives at its barriers. An arrival completes
+  // later than its instruction, so this barrier has release semantics.
+  if constexpr (S::kCluster > 1) cluster_barrier();
+}
+
+}  // namespace warptune
