@@ -167,6 +167,14 @@ std::vector<Tile> tile_rows() {
            "blocks_per_sm=1 warps<=16 tiles<=tokens==1?2:1 stages<=6 pdl<=1", quantized),
       tile("linear", "gemv_packed", "tokens <= 8", "warps<=in>=4096?16:8 tiles=1 unroll<=2 pdl<=1",
            quantized),
+      tile("linear", "wgmma_packed", "has_wgmma && tokens > 8 && tokens <= 64",
+           "tile_tokens<=64 rows=out<=40*sms?64:128 tile_k<=256 stages<=3 warpgroups<=2 cluster_k<=2 "
+           "cluster_m=1 persistent=1 pdl<=1",
+           quantized),
+      tile("linear", "wgmma_packed", "has_wgmma && tokens > 64",
+           "tile_tokens<=tokens<=1024?128:256 rows=128 tile_k<=128 stages<=4 warpgroups=2 cluster_k=1 "
+           "cluster_m=1 persistent=1 pdl=0",
+           quantized),
       tile("linear", "mma_packed", "tokens <= 64",
            "tile_m<=32 tile_n=64 tile_k<=256 warps_m=1 warps_n=4 stages<=3 "
            "splits<=(tokens<=32?200:100)*sms/out pdl<=1",

@@ -172,7 +172,7 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                                    {"hidden", str(with_o ? config_.hidden : 0)}});
 }
 bool ModelProblems::can_split_norm() const {
-  return config_.hidden % kSquaresGroup == 0 && dtype_ != DType::fp16 && !config_.weights.quantized();
+  return config_.hidden % kSquaresGroup == 0 && dtype_ != DType::fp16;
 }
 std::vector<Fusion> ModelProblems::fusions(std::int64_t tokens) const {
   if (tokens > kMaxFusedTokens) return {};

@@ -83,7 +83,16 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("1", "2048", "136", "fp8", "0", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
         quantized("3", "1024", "300", "fp8", "128", {{"epilogue", "add"}}),
         quantized("6", "576", "17", "fp8", "0"), quantized("40", "512", "200", "fp8", "128"),
-        quantized("257", "448", "24", "fp8", "0")),
+        quantized("257", "448", "24", "fp8", "0"),
+        quantized("16", "1024", "144", "int4", "128", {{"prologue", "rms_scale"}, {"epilogue", "add_rms"}}),
+        quantized("24", "1024", "264", "int4", "128", {{"prologue", "rms_scale"}, {"epilogue", "swiglu"}}),
+        quantized("64", "512", "208", "int8", "0", {{"epilogue", "add_rms"}}),
+        quantized("50", "512", "1000", "fp8", "128", {{"epilogue", "swiglu"}}),
+        quantized("12", "512", "328", "int4", "64", {{"zeros", "yes"}, {"epilogue", "argmax"}}),
+        quantized("200", "512", "328", "int4", "32", {{"zeros", "yes"}, {"epilogue", "add"}}),
+        quantized("300", "512", "264", "int4", "128", {{"epilogue", "swiglu"}}),
+        quantized("270", "256", "136", "fp8", "128", {{"epilogue", "swiglu"}}),
+        quantized("129", "384", "520", "int8", "0")),
     shape_name);
 
 INSTANTIATE_TEST_SUITE_P(
