@@ -364,6 +364,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"no_qweight", kGptq, int4(32), without(".qweight"), "q_proj.qweight' is missing"},
         Wrong{"no_qzeros", kGptq, int4(32), without(".qzeros"), "q_proj.qzeros' is missing"},
         Wrong{"no_scales", kGptq, int4(32), without(".scales"), "q_proj.scales' is missing"},
+        Wrong{"float_beside_row_scales", kGptq, int4(0), unquantized,
+              "q_proj' is 16-bit and 'model.layers.3.self_attn.k_proj' is int4 with a scale per row; the two"},
         Wrong{"float_beside_quantized", kGptq, int4(32), unquantized,
               "q_proj' is 16-bit and 'model.layers.3.self_attn.k_proj' is int4 with groups of 32; the two are "
               "one matrix here"},
