@@ -209,15 +209,17 @@ void measure(DecodeReport& report, Model& model, const PlanBook& book, const Dec
   const KvFormat& kv = model.options().kv;
   report.step = time_step(model, contexts);
   report.ops = time_ops(model, contexts);
-  const WeightFormat& weights = model.config().weights;
-  report.plan_set = book.plan_set() + (weights.quantized() ? "+weights=" + weights.str() : "") + kv.suffix() +
-                    model.options().sampling.suffix();
+  const ModelConfig& config = model.config();
+  report.plan_set = book.plan_set();
+  if (config.weights.quantized()) report.plan_set += "+weights=" + config.weights.str();
+  if (config.has_mixed_formats()) report.plan_set += "+mixed";
+  report.plan_set += kv.suffix() + model.options().sampling.suffix();
   if (report.step.uneven()) report.plan_set += fmt::format("+mean_context={:.0f}", report.step.mean_context);
   report.plan_sources = plans_line(book.plan_sources(), o.explain);
   report.peak_from = set_peaks(device, fs::path(o.out) / device.facts().slug() / "device.json");
   describe(o.kernels.ops(), report.ops, book.wisdom(), device.facts());
   if (const double rate = device.facts().read_gb_per_s; rate > 0)
-    report.floor_us = step_bytes(model.config(), dtype_of(o, device.facts()), contexts, kv) / rate * 1e-3;
+    report.floor_us = step_bytes(config, dtype_of(o, device.facts()), contexts, kv) / rate * 1e-3;
 }
 
 /// The weights of the checkpoint, or random ones. -v prints how fast the checkpoint was loaded.

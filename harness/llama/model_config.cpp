@@ -156,6 +156,18 @@ ModelConfig parse_model_config(std::string_view text, const std::string& origin)
   return c;
 }
 
+bool ModelConfig::has_mixed_formats() const {
+  const LayerFormats same{weights, weights, weights, weights};
+  return std::ranges::any_of(layer_formats, [&](const LayerFormats& layer) { return layer != same; });
+}
+
+ModelConfig in_format(ModelConfig config, const WeightFormat& format) {
+  config.weights = format;
+  config.layer_formats.clear();
+  config.head_format = {};
+  return config;
+}
+
 ModelConfig read_model_config(const std::filesystem::path& file) {
   ModelConfig config = parse_model_config(read_input(file, file.string(), kMaxConfigBytes), file.string());
   for (const int id : generation_eos(file.parent_path() / "generation_config.json"))

@@ -14,6 +14,12 @@
 
 namespace warptune {
 
+/// How the matrices of a layer are stored.
+struct LayerFormats {
+  WeightFormat qkv = {}, o = {}, gate_up = {}, down = {};
+  bool operator==(const LayerFormats&) const = default;
+};
+
 struct ModelConfig {
   std::string name;
   int hidden = 0;
@@ -29,12 +35,19 @@ struct ModelConfig {
   bool tied_embeddings = false;
   bool attention_bias = false;  // q, k, v and o have a bias
   std::vector<int> eos = {};
-  WeightFormat weights = {};  // of the matrices of the layers, but for those that a checkpoint excepts
+  WeightFormat weights = {};  // of the matrices of the layers; of a quantized checkpoint that of the first
+  std::vector<LayerFormats> layer_formats = {};         // of a quantized checkpoint; empty: all are `weights`
+  WeightFormat head_format = {};                        // of lm_head
   std::optional<QuantizationConfig> quantization = {};  // none: weights are in 16 bits
 
+  /// Whether matrices of the layers have another format than `weights`.
+  bool has_mixed_formats() const;
   int qkv_width() const { return (q_heads + 2 * kv_heads) * head_dim; }
   int q_width() const { return q_heads * head_dim; }
 };
+
+/// The model with all matrices of its layers in this format, and lm_head in 16 bits.
+ModelConfig in_format(ModelConfig config, const WeightFormat& format);
 
 /// Reads a config.json of model_type llama, and the end tokens of a generation_config.json beside it. Throws
 /// InputError: one sentence with the file and the key.

@@ -7,6 +7,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
+#include "harness/llama/pack_row.h"
 
 namespace warptune {
 namespace {
@@ -111,28 +112,6 @@ void read_plain(const QuantizedTensors& from, Tile<8>& tile) {
   }
   if (has_nan && from.format.weights == kWeightsFp8)
     throw InputError(fmt::format("tensor '{}' has a NaN", from.weight_name));
-}
-
-/// Packs 64 bytes of a row: columns 2t, 2t + 1, 2t + 8 and 2t + 9 of each fragment of 16 go to lane t.
-template <int kBits>
-void pack_row(const std::uint8_t* values, std::byte* to) {
-  std::uint8_t packed[kBlockRowBytes];
-  if constexpr (kBits == 8) {
-    for (std::size_t fragment = 0; fragment < 4; ++fragment)
-      for (std::size_t half = 0; half < 2; ++half)
-        for (std::size_t lane = 0; lane < 4; ++lane)
-          std::memcpy(packed + lane * 16 + fragment * 4 + half * 2,
-                      values + fragment * 16 + half * 8 + lane * 2, 2);
-  } else {
-    for (std::size_t fragment = 0; fragment < 8; ++fragment)
-      for (std::size_t lane = 0; lane < 4; ++lane)
-        for (std::size_t odd = 0; odd < 2; ++odd) {
-          const std::uint8_t* value = values + fragment * 16 + lane * 2 + odd;
-          packed[lane * 16 + fragment / 2 * 4 + odd * 2 + fragment % 2] =
-              static_cast<std::uint8_t>(value[0] | value[8] << 4);
-        }
-  }
-  std::memcpy(to, packed, kBlockRowBytes);
 }
 
 /// Tiles follow each other as the file stores them: so each thread reads a part of the file from its

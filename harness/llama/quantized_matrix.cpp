@@ -154,4 +154,18 @@ std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, cons
   return matrix;
 }
 
+std::optional<WeightFormat> find_format(const Checkpoint& checkpoint, const QuantizationConfig& config,
+                                        std::span<const Part> parts, std::int64_t columns) {
+  const std::vector<QuantizedTensors> tensors = find_parts(checkpoint, config, parts, columns);
+  if (tensors.empty()) return std::nullopt;
+  WeightFormat format = tensors[0].format;
+  // As in read_quantized(): zero points that are all 8 are none.
+  format.zeros = std::ranges::any_of(tensors, [&](const QuantizedTensors& part) {
+    if (!part.zeros) return false;
+    const std::int64_t count = scale_count(format.weights, format.group, part.rows, columns);
+    return convert_zeros(part, 0, std::vector<std::int8_t>(static_cast<std::size_t>(count)).data());
+  });
+  return format;
+}
+
 }  // namespace warptune

@@ -30,4 +30,9 @@ std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, cons
                                               std::span<const std::pair<std::string, std::int64_t>> parts,
                                               std::int64_t columns);
 
+/// The format that read_quantized() finds, without packing the weights.
+std::optional<WeightFormat> find_format(const Checkpoint& checkpoint, const QuantizationConfig& config,
+                                        std::span<const std::pair<std::string, std::int64_t>> parts,
+                                        std::int64_t columns);
+
 }  // namespace warptune

@@ -91,6 +91,8 @@ std::vector<std::int32_t> order_by_group(const StoredTensor& groups, const std::
 /// [scale_rows(), groups()]; without groups also [rows], or one scale of the whole matrix: [], [1] or [1, 1].
 void find_scales(const Checkpoint& checkpoint, QuantizedTensors& t) {
   const StoredTensor* found = checkpoint.find(t.scale_name);
+  if (!found && t.format.weights == kWeightsFp8)  // it may have either name
+    throw InputError(fmt::format("tensor '{0}.weight_scale_inv' or '{0}.weight_scale' is missing", t.module));
   const bool row_scales = found && t.format.group == 0;
   const bool one = row_scales && std::ranges::all_of(found->shape, [](auto extent) { return extent == 1; });
   t.scale_row_stride = one ? 0 : t.groups();

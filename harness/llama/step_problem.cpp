@@ -22,12 +22,11 @@ Problem step_problem(const ModelConfig& model, DType dtype, int batch, std::int6
 
 StepSpec step_spec(const Problem& step, const ModelConfig& model) {
   const Assignment::Entry *cache = step.dims.find("cache"), *weights = step.dims.find("weights");
-  StepSpec spec{.model = model,
+  StepSpec spec{.model = in_format(model, parse_weight_format(weights ? weights->label : "same")),
                 .dtype = step.dtype,
                 .batch = static_cast<int>(step.dims.get("batch", 0)),
                 .context = static_cast<int>(step.dims.get("context", 0)),
                 .kv = parse_kv_suffix(cache ? cache->label : "")};
-  spec.model.weights = parse_weight_format(weights ? weights->label : "same");
   if (spec.batch < 1 || step_problem(spec).key() != step.key())
     throw InputError(fmt::format("{} is no step of {}", step.key(), model.name));
   return spec;

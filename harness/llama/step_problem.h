@@ -19,8 +19,9 @@ struct StepSpec {
 };
 
 /// "step[model=llama3.2-1b,batch=1,context=512,dtype=bf16]", with "weights=int4:group=128" where the weights
-/// are quantized, and "cache=kv=int8+page=16" where the KV cache has another format than the default. The
-/// context is that of its bucket, as in the problems of attention.
+/// are quantized (of a mixture of formats that of the first quantized matrix), and "cache=kv=int8+page=16"
+/// where the KV cache has another format than the default. The context is that of its bucket, as in the
+/// problems of attention.
 Problem step_problem(const ModelConfig& model, DType dtype, int batch, std::int64_t context,
                      const KvFormat& kv);
 /// The step of such a problem. Throws InputError where it is not one of this model.

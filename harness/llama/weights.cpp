@@ -29,6 +29,36 @@ void convert(const std::byte* from, std::byte* to, std::int64_t count) {
   }
 }
 
+using Parts = std::vector<std::pair<std::string, std::int64_t>>;  // names and rows
+
+/// Modules of a checkpoint that are one matrix, one below the other.
+struct Modules {
+  Parts parts;
+  std::int64_t columns;
+};
+
+struct LayerModules {
+  Modules qkv, o, gate_up, down;
+};
+
+LayerModules layer_modules(const ModelConfig& c, int layer) {
+  const std::string attention = fmt::format("model.layers.{}.self_attn.", layer),
+                    mlp = fmt::format("model.layers.{}.mlp.", layer);
+  const std::int64_t q = c.q_width(), kv = static_cast<std::int64_t>(c.kv_heads) * c.head_dim;
+  return {
+      .qkv = {{{attention + "q_proj", q}, {attention + "k_proj", kv}, {attention + "v_proj", kv}}, c.hidden},
+      .o = {{{attention + "o_proj", c.hidden}}, q},
+      .gate_up = {{{mlp + "gate_proj", c.intermediate}, {mlp + "up_proj", c.intermediate}}, c.hidden},
+      .down = {{{mlp + "down_proj", c.hidden}}, c.intermediate}};
+}
+
+Modules head_module(const ModelConfig& c) { return {{{"lm_head", c.vocab}}, c.hidden}; }
+
+Parts with_suffix(Parts parts, const char* suffix) {
+  for (auto& [name, rows] : parts) name += suffix;
+  return parts;
+}
+
 /// Reads tensors of a checkpoint into device memory.
 class Loader {
  public:
@@ -41,7 +71,7 @@ class Loader {
         staging_(staging_bytes > 0 ? device.upload_staging(staging_bytes) : nullptr) {}
 
   /// Concatenates tensors into one fused matrix. All have `columns` columns (0: vectors).
-  Buffer load(const std::vector<std::pair<std::string, std::int64_t>>& parts, std::int64_t columns) {
+  Buffer load(const Parts& parts, std::int64_t columns) {
     std::int64_t rows = 0;
     for (const auto& part : parts) rows += part.second;
     const std::size_t size = size_of(dtype_);
@@ -58,17 +88,16 @@ class Loader {
   Buffer matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
     return load({{name, rows}}, columns);
   }
-  /// The modules `parts`, one below the other: as a quantized checkpoint has them, else in `format`.
-  Matrix modules(const std::vector<std::pair<std::string, std::int64_t>>& parts, std::int64_t columns,
-                 const WeightFormat& format = {}) {
+  /// As a quantized checkpoint has them, else in `format`.
+  Matrix modules(const Modules& modules, const WeightFormat& format = {}) {
+    const auto& [parts, columns] = modules;
     if (quantization_) {
       if (auto matrix = read_quantized(checkpoint_, *quantization_, parts, columns)) {
         for (std::string& note : matrix->notes) notes_.push_back(std::move(note));
         return uploaded_matrix(*matrix);
       }
     }
-    std::vector<std::pair<std::string, std::int64_t>> tensors;
-    for (const auto& [module, rows] : parts) tensors.emplace_back(module + ".weight", rows);
+    const Parts tensors = with_suffix(parts, ".weight");
     if (!format.quantized() || quantization_) return {.weight = load(tensors, columns)};
     std::vector<FloatRows> rows;
     for (const auto& [name, count] : tensors) {
@@ -231,15 +260,19 @@ Buffer uploaded(Device& device, std::span<const std::byte> bytes) {
 
 double weight_bytes(const ModelConfig& c, DType dtype) {
   const double hidden = c.hidden;
-  const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
-    return matrix_bytes(c.weights, dtype, rows, columns);
+  const auto layer = [&](const LayerFormats& f) {
+    return matrix_bytes(f.qkv, dtype, c.qkv_width(), c.hidden) +
+           matrix_bytes(f.o, dtype, c.hidden, c.q_width()) +
+           matrix_bytes(f.gate_up, dtype, 2LL * c.intermediate, c.hidden) +
+           matrix_bytes(f.down, dtype, c.hidden, c.intermediate);
   };
-  const double matrices = matrix(c.qkv_width(), c.hidden) + matrix(c.hidden, c.q_width()) +
-                          matrix(2LL * c.intermediate, c.hidden) + matrix(c.hidden, c.intermediate);
+  double bytes = 0;
+  for (const LayerFormats& formats : c.layer_formats) bytes += layer(formats);
+  if (c.layer_formats.empty()) bytes = c.layers * layer({c.weights, c.weights, c.weights, c.weights});
+  if (!c.tied_embeddings) bytes += matrix_bytes(c.head_format, dtype, c.vocab, c.hidden);
   double vectors = 2 * hidden;
   if (c.attention_bias) vectors += c.qkv_width() + hidden;
-  const double tables = c.vocab * hidden * (c.tied_embeddings ? 1 : 2);
-  return c.layers * matrices + (c.layers * vectors + hidden + tables) * static_cast<double>(size_of(dtype));
+  return bytes + (c.layers * vectors + hidden + c.vocab * hidden) * static_cast<double>(size_of(dtype));
 }
 
 std::string load_line(double bytes, double seconds) {
@@ -249,27 +282,21 @@ std::string load_line(double bytes, double seconds) {
 }
 
 ModelConfig read_model(const std::filesystem::path& folder) {
-  ModelConfig config = read_model_config(folder / "config.json");
-  if (!config.quantization) return config;
+  ModelConfig c = read_model_config(folder / "config.json");
+  if (!c.quantization) return c;
   const Checkpoint checkpoint(folder);
-  struct Module {
-    const char* name;
-    std::int64_t rows, columns;
+  const auto format_of = [&](const Modules& modules) {
+    return find_format(checkpoint, *c.quantization, modules.parts, modules.columns).value_or(WeightFormat{});
   };
-  const Module modules[] = {{"self_attn.o_proj", config.hidden, config.q_width()},
-                            {"self_attn.q_proj", config.q_width(), config.hidden},
-                            {"mlp.down_proj", config.hidden, config.intermediate},
-                            {"mlp.gate_proj", config.intermediate, config.hidden}};
-  for (int i = 0; i < config.layers; ++i)
-    for (const auto& [name, rows, columns] : modules) {
-      const std::pair<std::string, std::int64_t> part = {fmt::format("model.layers.{}.{}", i, name), rows};
-      if (const auto matrix =
-              read_quantized(checkpoint, *config.quantization, std::span(&part, 1), columns)) {
-        config.weights = matrix->format;
-        return config;
-      }
-    }
-  return config;
+  for (int i = 0; i < c.layers; ++i) {
+    const LayerModules m = layer_modules(c, i);
+    const LayerFormats layer{format_of(m.qkv), format_of(m.o), format_of(m.gate_up), format_of(m.down)};
+    for (const WeightFormat& format : {layer.o, layer.qkv, layer.down, layer.gate_up})
+      if (!c.weights.quantized()) c.weights = format;
+    c.layer_formats.push_back(layer);
+  }
+  if (!c.tied_embeddings) c.head_format = format_of(head_module(c));
+  return c;
 }
 
 Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const std::filesystem::path& folder,
@@ -288,30 +315,24 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
         fmt::format("{}: '{}' is not used: tie_word_embeddings is true, and it differs from '{}'",
                     folder.string(), head, embedding));
   w.embedding = loader.matrix(only_head ? head : embedding, c.vocab, c.hidden);
-  const std::int64_t q = c.q_width(), kv = static_cast<std::int64_t>(c.kv_heads) * c.head_dim;
   for (int i = 0; i < c.layers; ++i) {
-    const std::string layer = fmt::format("model.layers.{}.", i), attention = layer + "self_attn.",
-                      mlp = layer + "mlp.";
+    const std::string layer = fmt::format("model.layers.{}.", i);
+    const LayerModules m = layer_modules(c, i);
     LayerWeights l;
     l.input_norm = loader.vector(layer + "input_layernorm.weight", c.hidden);
-    l.qkv =
-        loader.modules({{attention + "q_proj", q}, {attention + "k_proj", kv}, {attention + "v_proj", kv}},
-                       c.hidden, c.weights);
-    l.o = loader.modules({{attention + "o_proj", c.hidden}}, q, c.weights);
+    l.qkv = loader.modules(m.qkv, c.weights);
+    l.o = loader.modules(m.o, c.weights);
     if (c.attention_bias) {
-      l.qkv_bias = loader.load(
-          {{attention + "q_proj.bias", q}, {attention + "k_proj.bias", kv}, {attention + "v_proj.bias", kv}},
-          0);
-      l.o_bias = loader.vector(attention + "o_proj.bias", c.hidden);
+      l.qkv_bias = loader.load(with_suffix(m.qkv.parts, ".bias"), 0);
+      l.o_bias = loader.load(with_suffix(m.o.parts, ".bias"), 0);
     }
     l.attention_norm = loader.vector(layer + "post_attention_layernorm.weight", c.hidden);
-    l.gate_up = loader.modules({{mlp + "gate_proj", c.intermediate}, {mlp + "up_proj", c.intermediate}},
-                               c.hidden, c.weights);
-    l.down = loader.modules({{mlp + "down_proj", c.hidden}}, c.intermediate, c.weights);
+    l.gate_up = loader.modules(m.gate_up, c.weights);
+    l.down = loader.modules(m.down, c.weights);
     w.layers.push_back(std::move(l));
   }
   w.final_norm = loader.vector("model.norm.weight", c.hidden);
-  if (!c.tied_embeddings) w.lm_head = loader.modules({{"lm_head", c.vocab}}, c.hidden);
+  if (!c.tied_embeddings) w.lm_head = loader.modules(head_module(c));
   device.synchronize();
   std::ranges::move(loader.notes(), std::back_inserter(w.notes));
   return w;

@@ -39,13 +39,13 @@ struct Weights {
   std::vector<std::string> notes;  // sentences about the checkpoint for the user
 };
 
-/// The config of a checkpoint folder, with the format of the first quantized layer. Throws InputError.
+/// The config of a checkpoint folder, with the formats of its matrices. Throws InputError.
 ModelConfig read_model(const std::filesystem::path& folder);
 
 /// Device memory with these bytes.
 Buffer uploaded(Device& device, std::span<const std::byte> bytes);
 
-/// Bytes of all weights on the device, with the matrices of the layers in config.weights.
+/// Bytes of all weights on the device, each matrix in its own format.
 double weight_bytes(const ModelConfig& config, DType dtype);
 
 /// Size of each staging buffer of a load: large enough that a copy outlasts its start, small enough for the

@@ -79,12 +79,11 @@ std::vector<WeightFormat> weights_of(const YamlReader& yaml, const YAML::Node& n
                                      const ModelConfig& model) {
   if (!node["weights"]) return {model.weights};
   std::vector<WeightFormat> formats;
-  ModelConfig stored = model;
   for (const std::string& text : yaml.values(node["weights"], "'weights'"))
     formats.push_back(yaml.at(node["weights"], [&] {
-      stored.weights = parse_weight_format(text);
-      weight_bytes(stored, DType::bf16);  // throws where they do not
-      return stored.weights;
+      const WeightFormat format = parse_weight_format(text);
+      weight_bytes(in_format(model, format), DType::bf16);  // throws where they do not
+      return format;
     }));
   return formats;
 }
@@ -115,9 +114,8 @@ std::vector<ModelProblem> ModelItem::problems(const OpTable& ops, DType dtype, s
     }
     std::for_each(all.begin() + first, all.end(), [&](ModelProblem& p) { p.share /= sum; });
   };
-  ModelConfig stored = model;
   for (const WeightFormat& format : weights) {
-    stored.weights = format;
+    const ModelConfig stored = in_format(model, format);
     if (!contexts.empty()) append(decode_problems(ops, stored, dtype, static_cast<int>(batch), contexts, kv));
     if (!prompt_lens.empty())
       append(prefill_problems(ops, stored, dtype, static_cast<int>(batch), prompt_lens, kv));
@@ -150,7 +148,7 @@ std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& n
     for (const DType dtype : dtypes)
       for (const std::int64_t batch : batches)
         for (const std::int64_t context : distinct_buckets(contexts)) {
-          step.spec.model.weights = format;
+          step.spec.model = in_format(step.spec.model, format);
           step.spec.dtype = dtype;
           step.spec.batch = static_cast<int>(batch);
           step.spec.context = static_cast<int>(context);

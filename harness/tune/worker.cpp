@@ -172,8 +172,7 @@ class Steps {
     if (!bench_ || wanted != open_) {
       clear();
       StepSpec spec = job.spec;
-      spec.model = model_named(job.model);
-      spec.model.weights = job.spec.model.weights;
+      spec.model = in_format(model_named(job.model), job.spec.model.weights);
       try {
         bench_ = std::make_unique<StepBench>(ops_, device_, std::move(spec));
       } catch (const ResourceError& e) {

@@ -6,7 +6,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <utility>
+
 #include "launcher.h"
+#include "packed_weights.h"
 #include "tensor_calls.h"
 
 namespace nb = nanobind;
@@ -18,6 +21,7 @@ using warptune::Entry;
 using warptune::Error;
 using warptune::Folder;
 using warptune::Launcher;
+using warptune::QuantizedShape;
 using warptune::TensorCalls;
 
 nb::dict plan_of(const Entry& entry) {
@@ -80,6 +84,35 @@ nb::tuple dlpack_view(const nb::ndarray<nb::ro>& array) {
                         dtype_of(array.dtype()), device);
 }
 
+/// A vector as an array that speaks DLPack and the buffer protocol; None where it is empty.
+template <class T>
+nb::object array_of(std::vector<T> values, nb::dlpack::dtype type) {
+  if (values.empty()) return nb::none();
+  const std::size_t count = values.size() * sizeof(T) * 8 / type.bits;
+  auto* const owned = new std::vector<T>(std::move(values));
+  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::array_api>(owned->data(), {count}, owner, {}, type));
+}
+
+/// (weight, scales, zeros, order) on the host. Addresses are 0 where there is no array.
+nb::tuple pack_weights(const QuantizedShape& shape, std::uintptr_t values, int offset, std::uintptr_t scales,
+                       std::uintptr_t zero_points, std::uintptr_t g_idx) {
+  warptune::PackedTensors packed;
+  {
+    const nb::gil_scoped_release others_run;
+    packed = warptune::pack(
+        shape,
+        {reinterpret_cast<const std::uint8_t*>(values), offset, reinterpret_cast<const std::byte*>(scales),
+         reinterpret_cast<const std::int8_t*>(zero_points), reinterpret_cast<const std::int32_t*>(g_idx)});
+  }
+  const nb::dlpack::dtype byte = nb::dtype<std::int8_t>();
+  return nb::make_tuple(
+      array_of(std::move(packed.weight), byte),
+      array_of(std::move(packed.scales), {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float),
+                                          static_cast<std::uint8_t>(8 * shape.scale_bytes()), 1}),
+      array_of(std::move(packed.zeros), byte), array_of(std::move(packed.order), nb::dtype<std::int32_t>()));
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
@@ -108,5 +141,15 @@ NB_MODULE(_native, module) {
       .def(nb::init<nb::tuple, nb::object, nb::object>(), "types"_a, "library"_a.none(), "empty"_a)
       .def("add", &TensorCalls::add, "inputs"_a, "launcher"_a, "outputs"_a)
       .def("__call__", &TensorCalls::call, "inputs"_a, "numbers"_a);
+  nb::class_<QuantizedShape>(module, "QuantizedShape")
+      .def(nb::init<std::string, int, std::int64_t, std::int64_t>(), "weights"_a, "group"_a, "rows"_a,
+           "columns"_a)
+      .def_prop_ro("groups", &QuantizedShape::groups)
+      .def_prop_ro("scale_rows", &QuantizedShape::scale_rows)
+      .def_prop_ro("packed_bytes", &QuantizedShape::packed_bytes)
+      .def_prop_ro("scale_count", &QuantizedShape::scale_count)
+      .def_prop_ro("scale_bytes", &QuantizedShape::scale_bytes);
+  module.def("pack_weights", &pack_weights, "shape"_a, "values"_a, "offset"_a, "scales"_a, "zero_points"_a,
+             "g_idx"_a);
   module.def("dlpack_view", &dlpack_view, "array"_a);
 }

@@ -43,7 +43,7 @@ def test_a_problem_finds_its_plan(winners):
     assert plan["covers"] == "rms_norm[tokens=1..8,hidden=64,dtype=fp32]"
     assert plan["ranges"] == {"tokens": (1, 8)}
     assert ops(winners).arch == "sm_90a"
-    assert [p["op"] for p in ops(winners).plans] == ["rms_norm", "rms_norm", "linear", "attention_decode"]
+    assert [p["op"] for p in ops(winners).plans] == ["rms_norm", "rms_norm", "linear", "linear", "attention_decode"]
 
 
 def test_a_problem_without_a_plan_names_the_nearest(winners):
@@ -71,7 +71,7 @@ def test_numpy_arrays_say_which_problem_a_call_is(winners):
 
 def test_quantized_weights_are_one_sentence(winners):
     x, weight = np.zeros((2, 64), np.float16), np.zeros(32 * 64, np.int8)
-    with pytest.raises(ValueError, match="linear: 'weight' is int8; plans on quantized weights are launched from C"):
+    with pytest.raises(ValueError, match="linear: 'weight' is int8; quantized weights are packed by warptune.pack_w"):
         ops(winners).problem("linear", x, weight)
 
 

@@ -37,6 +37,19 @@ def test_fake_tensors_get_the_shapes_of_the_outputs(ops):
             ops.rms_norm(torch.empty(2, 32), weight.float())
 
 
+def test_torch_tensors_are_packed_to_torch_tensors(ops):
+    from torch._subclasses import FakeTensorMode
+
+    values = torch.randint(0, 16, (32, 64), dtype=torch.uint8)
+    packed = warptune.pack_weights(values, torch.ones(32, 2).half(), "int4:group=32", zero_points=values[:, :2])
+    assert (packed.weight.dtype, packed.scales.dtype, packed.zeros.dtype) == (torch.int8, torch.half, torch.int8)
+    fp8 = warptune.pack_weights(torch.ones(32, 64).to(torch.float8_e4m3fn), torch.ones(32), "fp8")
+    assert set(fp8.weight.view(torch.uint8).tolist()) == {0x38}
+    with FakeTensorMode() as fake:
+        there = packed.map(fake.from_tensor)
+        assert ops.linear(torch.empty(3, 64).half(), there, norm_weight=torch.empty(64).half()).shape == (3, 32)
+
+
 def test_a_cache_that_torch_compile_would_corrupt_is_an_error(ops):
     from torch._subclasses import FakeTensorMode
 
@@ -56,12 +69,15 @@ def test_torch_compile_takes_the_ops_without_a_graph_break(ops):
         )
         return lambda *inputs: (torch.zeros(3, 32),)
 
+    packed = warptune.pack_weights(torch.ones(64, 32, dtype=torch.int8), torch.ones(64), "int8")
+
     def body(x, norm, weight):
-        return ops.linear(ops.rms_norm(x, norm), weight)
+        return ops.linear(ops.linear(ops.rms_norm(x, norm), weight), packed, swiglu=True)
 
     compiled = torch.compile(body, backend=backend, fullgraph=True)
     assert compiled(torch.ones(3, 64), torch.ones(64), torch.ones(32, 64)).shape == (3, 32)
-    assert [name for name in seen if "warptune" in name] == ["warptune.rms_norm", "warptune.linear"]
+    names = ["warptune.rms_norm", "warptune.linear", "warptune.linear_packed"]
+    assert [name for name in seen if "warptune" in name] == names
 
 
 def test_traced_calls_have_no_pdl(winners):
@@ -77,7 +93,7 @@ def test_host_tensors_are_one_sentence(ops):
 
 @pytest.fixture
 def exported():
-    """Winners for this GPU: rms_norm and linear of one token, hidden 4096, bf16."""
+    """Winners for this GPU: rms_norm and linear of one token, hidden 4096, bf16; linear also with int4:group=128."""
     if not torch.cuda.is_available():
         pytest.skip("no GPU")
     folder = os.environ.get("WARPTUNE_WINNERS")
@@ -104,4 +120,18 @@ def test_a_gpu_computes_what_torch_computes(exported):
     graph.replay()
     compiled = torch.compile(body, fullgraph=True)
     for result in (body(x), y, compiled(x)):
+        assert ((result.float() - expected).norm() / expected.norm()).item() < 1e-2
+
+
+def test_a_gpu_multiplies_by_quantized_weights(exported):
+    torch.manual_seed(1)
+    x = torch.randn(1, 4096, device="cuda").bfloat16()
+    values = torch.randint(0, 16, (4096, 4096), dtype=torch.uint8, device="cuda")
+    scales = (torch.rand(4096, 32, device="cuda") / 256).half()
+    packed = warptune.pack_weights(values, scales, "int4:group=128")
+    assert packed.weight.is_cuda
+    weight = (values.float() - 8) * scales.float().repeat_interleave(128, 1)
+    expected = x.float() @ weight.T
+    compiled = torch.compile(lambda x: exported.linear(x, packed), fullgraph=True)
+    for result in (exported.linear(x, packed), exported.linear(x, packed), compiled(x)):
         assert ((result.float() - expected).norm() / expected.norm()).item() < 1e-2

@@ -72,6 +72,8 @@ TEST_F(QuantizedDecode, RunsAQuantizedCheckpointAsItIs) {
   ASSERT_EQ(decode(gptq + " --check-baseline 3"), 0) << output_;
   EXPECT_EQ(row().at("plan_set"), "default+weights=int4:group=64");
   ASSERT_EQ(decode(gptq + " --weights int4:group=64"), 0) << output_ << ": it is that format";
+  ASSERT_EQ(decode("--model " + quantized("mixed")), 0) << output_;
+  EXPECT_EQ(row().at("plan_set"), "default+weights=int4:group=32+mixed");
   ASSERT_EQ(decode("--model " + quantized("fp8_tensor")), 0) << output_;
   EXPECT_TRUE(says("activations are not quantized, they stay in 16 bits")) << output_;
 }

@@ -327,6 +327,12 @@ std::function<void(RawTensors&)> with_group(std::int32_t value) {
   };
 }
 
+/// q_proj of GPTQ in 16 bits.
+void unquantized(RawTensors& tensors) {
+  for (const char* const suffix : {".qweight", ".scales", ".qzeros", ".g_idx"}) tensors.erase(kQ + suffix);
+  tensors[kQ + ".weight"] = raw_floats("F16", {16, 64}, std::vector<float>(1024));
+}
+
 class WrongCheckpoint : public ::testing::TestWithParam<Wrong> {};
 
 TEST_P(WrongCheckpoint, IsOneSentence) {
@@ -358,12 +364,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"no_qweight", kGptq, int4(32), without(".qweight"), "q_proj.qweight' is missing"},
         Wrong{"no_qzeros", kGptq, int4(32), without(".qzeros"), "q_proj.qzeros' is missing"},
         Wrong{"no_scales", kGptq, int4(32), without(".scales"), "q_proj.scales' is missing"},
-        Wrong{"float_beside_quantized", kGptq, int4(32),
-              [](RawTensors& tensors) {
-                for (const char* const suffix : {".qweight", ".scales", ".qzeros", ".g_idx"})
-                  tensors.erase(kQ + suffix);
-                tensors[kQ + ".weight"] = raw_floats("F16", {16, 64}, std::vector<float>(1024));
-              },
+        Wrong{"float_beside_row_scales", kGptq, int4(0), unquantized,
+              "q_proj' is 16-bit and 'model.layers.3.self_attn.k_proj' is int4 with a scale per row; the two"},
+        Wrong{"float_beside_quantized", kGptq, int4(32), unquantized,
               "q_proj' is 16-bit and 'model.layers.3.self_attn.k_proj' is int4 with groups of 32; the two are "
               "one matrix here"},
         Wrong{"qweight_shape", kGptq, int4(32),
@@ -414,6 +417,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"scale_rank", kPlain, int8(0), with(".weight_scale", raw_floats("F32", {1, 1, 16}, std::vector<float>(16))),
               "has shape [1, 1, 16]"},
         Wrong{"no_scale", kPlain, int8(0), without(".weight_scale"), "q_proj.weight_scale' is missing"},
+        Wrong{"no_scale_of_fp8", kPlain, {.weights = kWeightsFp8}, without(".weight_scale"),
+              "tensor 'model.layers.3.self_attn.q_proj.weight_scale_inv' or "
+              "'model.layers.3.self_attn.q_proj.weight_scale' is missing"},
         Wrong{"no_weight", kPlain, int8(0), without(".weight"), "q_proj.weight' is missing"},
         Wrong{"weight_dtype", kPlain, int8(0),
               with(".weight", raw("F8_E4M3", {16, 64}, std::vector<char>(1024))),

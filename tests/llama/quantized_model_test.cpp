@@ -3,12 +3,18 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include "harness/core/error.h"
+#include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
+#include "harness/llama/memory_need.h"
 #include "harness/llama/model.h"
 #include "harness/llama/prompts.h"
+#include "harness/llama/safetensors.h"
+#include "tests/llama/quantized_checkpoint.h"
 #include "tests/llama/small_models.h"
+#include "tests/program.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -167,6 +173,96 @@ TEST(QuantizedWeights, TheirBytesAreThoseOfTheirBuffers) {
               matrix_bytes(c.weights, DType::fp32, 2LL * c.intermediate, c.hidden))
         << name;
   }
+}
+
+/// Bytes of the weights that were loaded, without the padding of packed ones.
+double bytes_by_format(const Weights& w, const ModelConfig& c) {
+  const auto matrix = [&](const Matrix& m, std::int64_t rows, std::int64_t columns) {
+    return matrix_bytes(m.format, w.dtype, rows, columns);
+  };
+  double bytes =
+      static_cast<double>(w.embedding.bytes() + w.final_norm.bytes()) + matrix(w.lm_head, c.vocab, c.hidden);
+  for (const LayerWeights& l : w.layers)
+    bytes += matrix(l.qkv, c.qkv_width(), c.hidden) + matrix(l.o, c.hidden, c.q_width()) +
+             matrix(l.gate_up, 2LL * c.intermediate, c.hidden) + matrix(l.down, c.hidden, c.intermediate) +
+             static_cast<double>(l.input_norm.bytes() + l.attention_norm.bytes());
+  return bytes;
+}
+
+/// The folder `mixed` with layer 1 in int8 and lm_head in fp8, a scale per row.
+fs::path three_formats(const std::string& test) {
+  const fs::path from = folder_of("mixed"), to = testing::fresh_folder(test);
+  testing::RawTensors tensors;
+  const Checkpoint checkpoint(from);
+  for (const auto& [name, tensor] : checkpoint.tensors())
+    if (!name.starts_with("model.layers.1.") || name.find("norm") != std::string::npos)
+      tensors[name] = {tensor->dtype, tensor->shape,
+                       std::string(reinterpret_cast<const char*>(tensor->data.data()), tensor->data.size())};
+  const ModelConfig c = read_model(from);
+  const std::int64_t kv = static_cast<std::int64_t>(c.kv_heads) * c.head_dim;
+  const auto add = [&](const std::string& name, std::int64_t rows, std::int64_t columns, int weights) {
+    const testing::Module module = testing::random_module(name, rows, columns, {.weights = weights}, 5);
+    testing::add_module(tensors, module, WeightStorage::plain, "F32");
+  };
+  for (const auto& [name, rows, columns] :
+       {std::tuple{"self_attn.q_proj", std::int64_t{c.q_width()}, c.hidden},
+        {"self_attn.k_proj", kv, c.hidden},
+        {"self_attn.v_proj", kv, c.hidden},
+        {"self_attn.o_proj", c.hidden, c.q_width()},
+        {"mlp.gate_proj", c.intermediate, c.hidden},
+        {"mlp.up_proj", c.intermediate, c.hidden},
+        {"mlp.down_proj", c.hidden, c.intermediate}})
+    add(std::string("model.layers.1.") + name, rows, columns, kWeightsInt8);
+  add("lm_head", c.vocab, c.hidden, kWeightsFp8);
+  testing::write_tensors(to, tensors);
+  auto config = nlohmann::json::parse(std::ifstream(from / "config.json"));
+  auto& quantization = config["quantization_config"];
+  auto int4 = quantization["config_groups"]["group_0"];
+  const auto by_row = [](const char* target, const char* format, const char* type) {
+    return nlohmann::json{{"targets", {target}},
+                          {"format", format},
+                          {"weights", {{"num_bits", 8}, {"type", type}, {"strategy", "channel"}}}};
+  };
+  quantization["format"] = "mixed-precision";
+  quantization["ignore"] = nlohmann::json::array();
+  quantization["config_groups"] = {{"group_0", int4},
+                                   {"group_1", by_row("re:model.layers.1..*", "int-quantized", "int")},
+                                   {"group_2", by_row("lm_head", "float-quantized", "float")}};
+  std::ofstream(to / "config.json") << config;
+  return to;
+}
+
+TEST(QuantizedWeights, EachMatrixCountsInItsOwnFormat) {
+  const auto device = open_device("host");
+  std::vector<fs::path> folders = {three_formats("three_formats")};
+  for (const char* name : kQuantizedGoldens) folders.push_back(folder_of(name));
+  for (const fs::path& folder : folders) {
+    SCOPED_TRACE(folder.string());
+    const ModelConfig c = read_model(folder);
+    const Weights w = load_weights(*device, c, DType::bf16, folder);
+    EXPECT_EQ(weight_bytes(c, DType::bf16), bytes_by_format(w, c));
+    const double embedding = static_cast<double>(w.embedding.bytes()), row = 2.0 * c.hidden;
+    EXPECT_EQ(step_bytes(c, DType::bf16, 1, 1, {}),
+              bytes_by_format(w, c) - embedding + row + KvCache::bytes(c, DType::bf16, {}, c.layers, 1, 1));
+    EXPECT_EQ(memory_need(c, DType::bf16, {}, {.prompt_lengths = std::vector<std::int64_t>{1}}).weights,
+              bytes_by_format(w, c));
+  }
+  const ModelConfig c = read_model(folders[0]);
+  const Weights w = load_weights(*device, c, DType::bf16, folders[0]);
+  EXPECT_EQ(w.layers[0].qkv.format.str(), "int4:group=32");
+  EXPECT_EQ(w.layers[1].down.format.str(), "int8");
+  EXPECT_EQ(w.lm_head.format.str(), "fp8");
+  EXPECT_EQ(c.weights.str(), "int4:group=32") << "the first";
+  EXPECT_TRUE(c.has_mixed_formats());
+  EXPECT_TRUE(read_model(folder_of("mixed")).has_mixed_formats()) << "a matrix in 16 bits";
+  EXPECT_FALSE(read_model(folder_of("gptq")).has_mixed_formats());
+}
+
+TEST(QuantizedWeights, AModelInOneFormatForgetsTheMixture) {
+  const ModelConfig mixed = read_model(folder_of("mixed")), one = in_format(mixed, mixed.weights);
+  EXPECT_FALSE(one.has_mixed_formats());
+  EXPECT_LT(weight_bytes(one, DType::bf16), weight_bytes(mixed, DType::bf16));
+  EXPECT_EQ(in_format(mixed, parse_weight_format("int8")).weights.str(), "int8");
 }
 
 double rms(const std::vector<float>& values) {

@@ -126,6 +126,7 @@ TEST_F(WisdomMerging, EachPlanOfAStepIsJudged) {
 
 TEST_F(WisdomMerging, AStepWithoutPlansIsRefused) {
   EXPECT_EQ(judge_.judged(step("", 1, {}), here_).use, Use::refused);
+  EXPECT_EQ(judge_.why_impossible(step("", 1, {})), "the step has no plans");
   EXPECT_EQ(merged<StepWinner>({step("a", 2, {now()}), step("b", 1, {})}), "a+-");
 }
 

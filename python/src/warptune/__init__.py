@@ -3,11 +3,13 @@
 import importlib.util
 
 __version__ = "0.1.0"
-__all__ = ["Error", "Ops", "compare", "load", "read_csv", "report", "tune"]
+__all__ = ["Error", "Ops", "PackedWeights", "compare", "load", "pack_weights", "read_csv", "report", "tune"]
 _MODULES = {
     "Error": "_native",
     "Ops": "ops",
+    "PackedWeights": "packed_weights",
     "compare": "program",
+    "pack_weights": "packed_weights",
     "read_csv": "results",
     "report": "program",
     "tune": "program",

@@ -57,7 +57,7 @@ def as_array(value, name):
             f"'{name}' is a {type(value).__name__}; it must be a torch tensor, or an array with __dlpack__ or "
             "__cuda_array_interface__"
         ) from None
-    return Array(address, shape, dtype, device, strides == _dense_strides(shape))
+    return Array(address, shape, dtype, device, _is_dense(shape, strides))
 
 
 def _from_cuda_array(interface, name):
@@ -72,13 +72,15 @@ def _from_cuda_array(interface, name):
     if strides is not None:
         size = int(interface["typestr"][2:])
         strides = tuple(stride // size for stride in strides)
-    dense = strides is None or strides == _dense_strides(shape)
+    dense = strides is None or _is_dense(shape, strides)
     return Array(interface["data"][0], shape, dtype, "cuda", dense)
 
 
-def _dense_strides(shape):
-    strides, size = [], 1
-    for length in reversed(shape):
-        strides.append(size)
+def _is_dense(shape, strides):
+    """Whether elements follow each other; the stride of an axis of one element has no meaning."""
+    size = 1
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length != 1 and stride != size:
+            return False
         size *= length
-    return tuple(reversed(strides))
+    return True

@@ -3,6 +3,7 @@
 from . import specs
 from ._native import Folder, Launcher
 from .arrays import as_array, dtype_name
+from .packed_weights import PackedWeights
 
 
 class Ops:
@@ -68,11 +69,19 @@ class Ops:
     def linear(
         self, x, weight, bias=None, *, norm_weight=None, eps=1e-5, residual=None, swiglu=False, out=None, stream=None
     ):
-        """y = x @ weight.T + bias. `norm_weight`: of rms_norm(x); `residual` is added; `swiglu`: of the halves of y."""
-        inputs = (x, weight, bias, norm_weight, residual)
+        """y = x @ weight.T + bias. `norm_weight`: of rms_norm(x); `residual` is added; `swiglu`: of the halves of y.
+
+        `weight` may be quantized: what `warptune.pack_weights` returns, on the GPU.
+        """
+        spec, with_norm, weights, options = specs.LINEAR, specs.LINEAR_NORM, (weight,), (swiglu,)
+        if isinstance(weight, PackedWeights):
+            spec, with_norm = specs.LINEAR_PACKED, specs.LINEAR_PACKED_NORM
+            weights = (weight.weight, weight.scales, weight.zeros, weight.order)
+            options = (weight.weights, weight.group, weight.rows, weight.columns, swiglu)
+        inputs = (x, *weights, bias, norm_weight, residual)
         if norm_weight is None:
-            return self._run(specs.LINEAR, inputs, (swiglu,), (), out, stream)
-        return self._run(specs.LINEAR_NORM, inputs, (swiglu,), (eps,), out, stream)
+            return self._run(spec, inputs, options, (), out, stream)
+        return self._run(with_norm, inputs, options, (eps,), out, stream)
 
     def attention_decode(
         self,

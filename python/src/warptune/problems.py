@@ -5,6 +5,7 @@ Functions of this file see shapes and dtypes only, so that torch's fake tensors 
 
 from dataclasses import dataclass, field
 
+from ._native import QuantizedShape
 from .arrays import dtype_name
 
 NEAR_POSITIONS = 1 << 17  # kernels/common/near_positions.h
@@ -43,6 +44,7 @@ class Shapes:
         return self.bound[word]
 
     def match(self, name, tensor, pattern, dtype=None):
+        """Returns the dtype, which must be `dtype` or one of them; None: any."""
         words, shape = pattern.split(), tuple(tensor.shape)
         if words[0] == "...":
             if len(shape) < len(words):
@@ -63,8 +65,10 @@ class Shapes:
                     self._refuse(name, shape, pattern)
             elif self.bound.setdefault(word, length) != length:
                 self._refuse(name, shape, pattern)
-        if dtype is not None and dtype_name(tensor.dtype) != dtype:
-            raise TypeError(f"{self.op}: '{name}' has the dtype {dtype_name(tensor.dtype)}; it must be {dtype}")
+        found, wanted = dtype_name(tensor.dtype), (dtype,) if isinstance(dtype, str) else dtype
+        if wanted is not None and found not in wanted:
+            raise TypeError(f"{self.op}: '{name}' has the dtype {found}; it must be {' or '.join(wanted)}")
+        return found
 
     def _refuse(self, name, shape, pattern):
         known = [f"{word} = {self.bound[word]}" for word in pattern.split() if word in self.bound]
@@ -110,10 +114,34 @@ def linear(x, weight, bias, norm_weight, residual, swiglu):
     s, dtype = Shapes("linear"), dtype_name(x.dtype)
     require(
         dtype_name(weight.dtype) not in ("int8", "uint8", "int32", "fp8"),
-        f"linear: 'weight' is {dtype_name(weight.dtype)}; plans on quantized weights are launched from C++",
+        f"linear: 'weight' is {dtype_name(weight.dtype)}; quantized weights are packed by warptune.pack_weights",
     )
     s.match("x", x, "... in")
     s.match("weight", weight, "rows in", dtype)
+    return _linear(s, x, {}, bias, norm_weight, residual, swiglu)
+
+
+def linear_packed(x, weight, scales, zeros, order, bias, norm_weight, residual, weights, group, rows, columns, swiglu):
+    s, shape = Shapes("linear"), QuantizedShape(weights, group, rows, columns)
+    s.bound |= {"rows": rows, "in": columns}
+    s.match("x", x, "... in")
+    s.match("weight", weight, f"{shape.packed_bytes}", "int8")
+    s.match("scales", scales, f"{shape.scale_count}", f"fp{8 * shape.scale_bytes}")
+    stored = {"weights": weights}
+    if group:
+        stored["group"] = group
+    if zeros is not None:
+        s.match("zeros", zeros, f"{shape.scale_count}", "int8")
+        stored["zeros"] = "yes"
+    if order is not None:
+        s.match("order", order, "in", "int32")
+        stored["act_order"] = "yes"
+    return _linear(s, x, stored, bias, norm_weight, residual, swiglu)
+
+
+def _linear(s, x, stored, bias, norm_weight, residual, swiglu):
+    """The call of a GEMM whose x and weights are matched; `stored`: the dims of quantized weights."""
+    dtype = dtype_name(x.dtype)
     require(not (swiglu and (bias is not None or residual is not None)), "linear: swiglu takes no bias and no residual")
     require(not swiglu or s["rows"] % 2 == 0, "linear: with swiglu the rows of 'weight' are those of gate, then of up")
     s.bound["out"] = s["rows"] // 2 if swiglu else s["rows"]
@@ -128,7 +156,7 @@ def linear(x, weight, bias, norm_weight, residual, swiglu):
         dims["epilogue"] = "add"
     elif swiglu:
         dims["epilogue"] = "swiglu"
-    return Call("linear", dims, dtype, {"y": ((*x.shape[:-1], s["out"]), None)})
+    return Call("linear", dims | stored, dtype, {"y": ((*x.shape[:-1], s["out"]), None)})
 
 
 def _cache(s, k_cache, v_cache, block_table, k_scale, v_scale, dtype):

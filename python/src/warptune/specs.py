@@ -53,6 +53,16 @@ LINEAR = Spec(
 LINEAR_NORM = Spec(  # with the eps of its norm
     "linear_norm", LINEAR.inputs, ("y",), problems.linear, LINEAR.options, ("eps",)
 )
+LINEAR_PACKED = Spec(
+    "linear_packed",
+    ("x", "weight", "scales", "zeros?", "order?", "bias?", "norm_weight?", "residual?"),
+    ("y",),
+    problems.linear_packed,
+    (("weights", "str"), ("group", "int"), ("rows", "int"), ("columns", "int"), ("swiglu", "bool")),
+)
+LINEAR_PACKED_NORM = Spec(
+    "linear_packed_norm", LINEAR_PACKED.inputs, ("y",), problems.linear_packed, LINEAR_PACKED.options, ("eps",)
+)
 ATTENTION_DECODE = Spec(
     "attention_decode",
     ("q", "k_cache", "v_cache", "lengths", "block_table?", "k_scale?", "v_scale?", "alibi_slopes?", "score_bias?"),
@@ -113,6 +123,8 @@ ALL = (
     SWIGLU,
     LINEAR,
     LINEAR_NORM,
+    LINEAR_PACKED,
+    LINEAR_PACKED_NORM,
     ATTENTION_DECODE,
     ATTENTION_DECODE_APPEND,
     ATTENTION_PREFILL,

@@ -1,0 +1,50 @@
+// Quantized weights in the layout of the kernels of op linear (kernels/linear/packed_weights.h).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/linear/packed_weights.h"
+
+namespace warptune {
+
+/// A quantized matrix. `weights` and `group` are dims of op linear.
+struct QuantizedShape {
+  int weights, group;
+  std::int64_t rows, columns;
+
+  /// `name`: "int8", "int4" or "fp8".
+  QuantizedShape(const std::string& name, int group, std::int64_t rows, std::int64_t columns);
+  bool has_block_scales() const { return weights == kWeightsFp8 && group != 0; }
+  /// Bytes of a scale: fp16 where columns of one row share it, else fp32.
+  int scale_bytes() const { return group != 0 && !has_block_scales() ? 2 : 4; }
+  std::int64_t groups() const { return group == 0 ? 1 : columns / group; }
+  /// Rows of an array of scales.
+  std::int64_t scale_rows() const {
+    return has_block_scales() ? (rows + kFp8ScaleRows - 1) / kFp8ScaleRows : rows;
+  }
+  std::int64_t packed_bytes() const { return warptune::packed_bytes(weights, rows, columns); }
+  std::int64_t scale_count() const { return warptune::scale_count(weights, group, rows, columns); }
+};
+
+/// What a caller has, row by row.
+struct QuantizedValues {
+  const std::uint8_t* values;      // [rows, columns]: int8, e4m3, or integers that plus `offset` are 0 to 15
+  int offset;                      // of int4
+  const std::byte* scales;         // [rows, groups]; of fp8 blocks [ceil(rows / 128), groups]
+  const std::int8_t* zero_points;  // [rows, groups], as the values; or null
+  const std::int32_t* g_idx;       // [columns]: the group of each; or null
+};
+
+/// The tensors of a plan on quantized weights, by the members of its args struct.
+struct PackedTensors {
+  std::vector<std::byte> weight, scales;
+  std::vector<std::int8_t> zeros;   // empty: all are 8
+  std::vector<std::int32_t> order;  // empty: columns are in order
+};
+
+/// Throws std::invalid_argument: one sentence about a value that no kernel takes.
+PackedTensors pack(const QuantizedShape& shape, const QuantizedValues& from);
+
+}  // namespace warptune

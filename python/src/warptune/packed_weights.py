@@ -1,0 +1,115 @@
+"""Quantized weights for `Ops.linear`, packed on the host in the layout that the kernels read."""
+
+import re
+from dataclasses import dataclass, replace
+
+from . import _native
+from .arrays import as_array, is_torch
+from .problems import Shapes, require
+
+_FORMAT = re.compile(r"(int8|int4|fp8)(?::group=(0|32|64|128))?")
+
+
+@dataclass(frozen=True)
+class PackedWeights:
+    """A quantized matrix [rows, columns] in the layout of kernels/linear/packed_weights.h, made by `pack_weights`.
+
+    `zeros` is None where no group has a zero point, `order` where the columns are in order.
+    """
+
+    weights: str
+    group: int
+    rows: int
+    columns: int
+    weight: object
+    scales: object
+    zeros: object = None
+    order: object = None
+
+    @property
+    def format(self):
+        """The format as in `--weights`: `int4:group=128:zeros`."""
+        group = f":group={self.group}" if self.group or self.weights == "int4" else ""
+        zeros, order = "" if self.zeros is None else ":zeros", "" if self.order is None else ":act_order"
+        return f"{self.weights}{group}{zeros}{order}"
+
+    def map(self, function):
+        """The same matrix with `function` of each array: `packed.map(cupy.asarray)` copies it to a GPU."""
+        names = [name for name in ("weight", "scales", "zeros", "order") if getattr(self, name) is not None]
+        return replace(self, **{name: function(getattr(self, name)) for name in names})
+
+
+def pack_weights(values, scales, format, *, zero_points=None, g_idx=None):
+    """Packs a matrix of quantized weights [rows, columns], a byte each; a weight is (value - zero point) * scale.
+
+    `format`: `int8`, `int4` or `fp8`, with `:group=32`, `64` or `128` where columns share a scale (docs/quantized.md).
+
+    values: int8; of int4 int8 from -8 to 7, or uint8 from 0 to 15; of fp8 e4m3 or its codes in uint8.
+    scales: fp16 [rows, groups]; without groups fp32 [rows] or [rows, 1]; of fp8 with groups fp32, one per block of
+    128 x 128.
+    zero_points: of int4, [rows, groups] in the dtype of the values; None: 0, of uint8 values 8.
+    g_idx: int32 [columns], the group of each column, as GPTQ stores it.
+
+    torch tensors make torch tensors on the device of `values`; other arrays are on the host and make arrays there.
+    """
+    weights, group = _parsed(format)
+    given = {"values": values, "scales": scales, "zero_points": zero_points, "g_idx": g_idx}
+    arrays = {name: _on_host(array, name) for name, array in given.items() if array is not None}
+    shape, offset = _checked(weights, group, **arrays)
+    address = [arrays[name].data_ptr() if name in arrays else 0 for name in given]
+    tensors = _native.pack_weights(shape, address[0], offset, *address[1:])
+    packed = PackedWeights(weights, group, *arrays["values"].shape, *tensors)
+    if not is_torch(values):
+        return packed
+    import torch
+
+    return packed.map(lambda array: torch.from_dlpack(array).to(values.device))
+
+
+def _parsed(format):
+    match = _FORMAT.fullmatch(format)
+    require(
+        match,
+        f"pack_weights: '{format}' is no format of weights; it must be int8, int4 or fp8, with :group=32, 64 or 128 "
+        "where groups of columns have a scale",
+    )
+    weights, group = match[1], match[2]
+    group = int(group) if group else 128 * (weights == "int4")
+    require(
+        weights != "fp8" or group in (0, 128),
+        f"pack_weights: '{format}' has groups of {group}; those of fp8 are 128, blocks of 128 x 128",
+    )
+    return weights, group
+
+
+def _on_host(array, name):
+    """`array` in the memory of the host; a copy where it is a torch tensor elsewhere."""
+    if is_torch(array):
+        return array.detach().cpu().contiguous()
+    array = as_array(array, name)
+    require(array.device == "cpu", f"pack_weights: '{name}' is on {array.device}; weights are packed on the host")
+    require(array.contiguous, f"pack_weights: '{name}' is not contiguous; a copy of it is")
+    return array
+
+
+def _checked(weights, group, values, scales, zero_points=None, g_idx=None):
+    """The shape of the matrix, and what makes values of int4 nibbles."""
+    s = Shapes("pack_weights")
+    dtypes = {"int8": ("int8",), "int4": ("int8", "uint8"), "fp8": ("fp8", "uint8")}[weights]
+    dtype = s.match("values", values, "rows columns", dtypes)
+    rows, columns = s["rows"], s["columns"]
+    require(
+        group == 0 or columns % group == 0,
+        f"pack_weights: 'values' has {columns} columns; groups of {group} do not divide them",
+    )
+    shape = _native.QuantizedShape(weights, group, rows, columns)
+    vector = group == 0 and len(scales.shape) == 1
+    pattern = f"{rows}" if vector else f"{shape.scale_rows} {shape.groups}"
+    s.match("scales", scales, pattern, f"fp{8 * shape.scale_bytes}")
+    if zero_points is not None:
+        require(weights == "int4", f"pack_weights: weights of {weights} have no zero points; those of int4 do")
+        s.match("zero_points", zero_points, f"{rows} {shape.groups}", dtype)
+    if g_idx is not None:
+        require(weights != "fp8" and group != 0, "pack_weights: 'g_idx' needs int4 or int8 with a group")
+        s.match("g_idx", g_idx, "columns", "int32")
+    return shape, 8 if weights == "int4" and dtype == "int8" else 0

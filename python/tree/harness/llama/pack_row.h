@@ -1,0 +1,1 @@
+../../../../harness/llama/pack_row.h

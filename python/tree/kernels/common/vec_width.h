@@ -1,0 +1,1 @@
+../../../../kernels/common/vec_width.h

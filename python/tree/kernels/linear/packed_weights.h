@@ -1,0 +1,1 @@
+../../../../kernels/linear/packed_weights.h
