@@ -21,7 +21,9 @@ struct PackedStages {
   static constexpr int kStages = kStages_, kSteps = ceil_div(S::kBlocks, S::kWarps);  // stages of a work tile
   /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
   static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
-                       kSlotBytes = S::kWarps * kBlockBytes, kScaleBytes = kSlotGroups * kBlockRows * 2,
+                       kSlotBytes = S::kWarps * kBlockBytes,
+                       kScaleSize = sizeof(WeightScale<S::kWeights, S::kGroup>),
+                       kScaleBytes = kSlotGroups * kBlockRows * kScaleSize,
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
   struct Stage {
     unsigned char weights[2 * S::kTiles][kSlotBytes];
@@ -73,7 +75,8 @@ class PackedProducer {
     const int block = step_ * S::kWarps, blocks = min_of(S::kWarps, S::kBlocks - block);
     const int group = S::kGroup == 0 ? 0 : block * S::kColumns / max_of(S::kGroup, 1),
               groups = S::kGroup == 0 ? 0 : blocks * S::kColumns / max_of(S::kGroup, 1);
-    const int scale_bytes = groups * kBlockRows * 2, zero_bytes = S::kZeros ? groups * kBlockRows : 0;
+    const int scale_bytes = groups * kBlockRows * P::kScaleSize,
+              zero_bytes = S::kZeros ? groups * kBlockRows : 0;
     mbarrier_arrive_expect_tx(full, 2 * S::kTiles * (blocks * kBlockBytes + scale_bytes + zero_bytes));
 #pragma unroll
     for (int i = 0; i < 2 * S::kTiles; ++i) {
@@ -84,8 +87,9 @@ class PackedProducer {
           blocks * kBlockBytes, full);
       if constexpr (S::kGroup != 0) {
         const long long at = (slot * (S::kIn / S::kGroup) + group) * kBlockRows;
-        bulk_copy_evict_first(stage.scales[i], static_cast<const fp16*>(args_.scales) + at, scale_bytes,
-                              full);
+        bulk_copy_evict_first(stage.scales[i],
+                              static_cast<const unsigned char*>(args_.scales) + at * P::kScaleSize,
+                              scale_bytes, full);
         if constexpr (S::kZeros) bulk_copy_evict_first(stage.zeros[i], args_.zeros + at, zero_bytes, full);
       }
     }
@@ -113,12 +117,18 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
   for (int i = 0; i < 2 * S::kTiles; ++i) {
     PackedBlock<S>& to = weights[i / 2][i % 2];
     to.bytes = *reinterpret_cast<const uint4*>(stage.weights[i] + warp * kBlockBytes + lane * 16);
+    if constexpr (is_fp4(S::kWeights)) {
+      to.scales = reinterpret_cast<const decltype(to.scales)*>(stage.scales[i])[warp * kBlockRows + lane / 4];
+    } else {
 #pragma unroll
-    for (int j = 0; j < S::kBlockScales; ++j) {
-      const int group = S::kGroup < S::kColumns ? warp * S::kBlockScales + j : warp * S::kColumns / S::kGroup,
-                at = group * kBlockRows + lane / 4;
-      to.scales[j] = reinterpret_cast<const WeightScale<S::kWeights, S::kGroup>*>(stage.scales[i])[at];
-      if constexpr (S::kZeros) to.zeros[j] = static_cast<signed char>(stage.zeros[i][at]);
+      for (int j = 0; j < S::kBlockScales; ++j) {
+        const int group =
+                      S::kGroup < S::kColumns ? warp * S::kBlockScales + j : warp * S::kColumns / S::kGroup,
+                  at = group * kBlockRows + lane / 4;
+        to.scales.values[j] =
+            reinterpret_cast<const WeightScale<S::kWeights, S::kGroup>*>(stage.scales[i])[at];
+        if constexpr (S::kZeros) to.zeros[j] = static_cast<signed char>(stage.zeros[i][at]);
+      }
     }
   }
 }

@@ -20,6 +20,8 @@ inline const Expression kArgmaxWorkspace = "epilogue == argmax ? 8 * (tokens + 1
 /// A derived value of the variants that stream weights.
 inline const DerivedValue kWeightRows{"weight_rows", "epilogue == swiglu ? 2 * out : out",
                                       "rows of the weight"};
+/// The dtype of the scales of quantized weights (kernels/linear/packed_weights.h).
+DType weight_scale_dtype(int weights, std::int64_t group);
 /// The same variants for plain GEMMs only.
 std::vector<Variant> unfused(std::vector<Variant> variants);
 /// The same variants for weights of the dtype of x only.

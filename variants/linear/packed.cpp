@@ -5,7 +5,7 @@
 namespace warptune {
 namespace {
 
-const DerivedValue kBlockColumns{"block_columns", "weights == int4 ? 128 : 64",
+const DerivedValue kBlockColumns{"block_columns", "weights == int8 || weights == fp8 ? 64 : 128",
                                  "columns of a block of packed weights"};
 const DerivedValue kOutputs{"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs of these tiles"};
 const DerivedValue kXBytes{"x_bytes", "tokens * (in + 8) * dtype_bytes", "bytes of x in shared memory"};
@@ -60,8 +60,11 @@ Variant gemv_packed_bulk_copy() {
            kXBytes,
            {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
             "groups of columns of a row in a stage"},
+           {"scale_bytes", "weights == nvfp4 || weights == mxfp4 ? 8 : 16",
+            "bytes of the scales of a group of 8 rows"},
            {"stage_bytes",
-            "2 * tiles * (512 * warps + max(16 * slot_groups, 16) + max(zeros * 8 * slot_groups, 16))",
+            "2 * tiles * (512 * warps + max(scale_bytes * slot_groups, 16) + max(zeros * 8 * slot_groups, "
+            "16))",
             "bytes of a stage"},
            {"storage_bytes",
             "8 * ceil_div(stages * (stage_bytes + 16) + x_bytes + 128 * warps * tiles * tokens + 4 * "
@@ -111,7 +114,7 @@ Variant mma_packed() {
                   {"partial_offset", "256 * ceil_div(4 * grid_tiles, 256)",
                    "bytes of the counters, one per tile; partial sums follow them in the workspace"},
                   {"shared_bytes",
-                   "stages * (tile_m * (tile_k + 8) * 2 + tile_n * tile_k * (weights == int4 ? 4 : 8) // 8)",
+                   "stages * (tile_m * (tile_k + 8) * 2 + tile_n * tile_k // block_columns * 64)",
                    "bytes of the pipeline; a row of x is padded by 16"}},
       .constraints =
           {kQuantized, kWholeBlocks, "prologue == none", "epilogue == none", "tokens > 1",
