@@ -47,8 +47,9 @@ void add_quantize(CLI::App& app, int&) {
   command->add_option("--model", given->model, "The folder of a Hugging Face checkpoint in 16 or 32 bits")
       ->required();
   command
-      ->add_option("--weights", given->weights,
-                   "int8, fp8, or int4 with :group=32, 64 or 128 (default), or 0 for the whole row")
+      ->add_option(
+          "--weights", given->weights,
+          "int8, fp8, nvfp4, mxfp4, or int4 with :group=32, 64 or 128 (default), or 0 for the whole row")
       ->required();
   command->add_option("-o,--out", given->out, "A new or empty folder")->required();
   command->callback([given] { write_quantized(*given); });

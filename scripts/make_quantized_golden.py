@@ -4,6 +4,7 @@ transformers computes in fp32 from the dequantized weights.
 
     pip install torch transformers safetensors llmcompressor gptqmodel
     pip install --no-deps --no-build-isolation autoawq
+    pip install --no-deps nvidia-modelopt && pip install omegaconf pulp rich scipy nvidia-ml-py
     scripts/make_quantized_golden.py [tests/data/quantized [NAME...]]
 
 Each folder holds config.json and model.safetensors as the library writes them, and golden.safetensors
@@ -12,15 +13,18 @@ Each folder holds config.json and model.safetensors as the library writes them, 
            z and s is g_idx[k]. checkpoint_format gptq_v2: (q - z) s. quant_method gptq; gptqmodel runs GPTQ
     awq    (q - z) s; nibble i of a word of qweight [K, N / 8] and qzeros is column 0, 2, 4, 6, 1, 3, 5, 7 [i].
            AutoAWQ's quantizer and WQLinear_GEMM pack, without its search for scales, which needs a GPU
-    ct_*, mixed, fp8_tensor, nvfp4: compressed-tensors, by llmcompressor, rounded to nearest
+    ct_*, mixed, fp8_tensor, nvfp4, mxfp4: compressed-tensors, by llmcompressor, rounded to nearest
            pack-quantized: (q - z) s of nibbles minus 8, lowest first; zeros [N / 8, K / g] are packed along N
            int-quantized, float-quantized: q s
            nvfp4-pack-quantized: e2m1 (s / global), low nibble first
+           mxfp4-pack-quantized: e2m1 2^(s - 127), the same
+    modelopt_nvfp4  e2m1 s s_2, the same; modelopt's NVFP4_DEFAULT_CFG and export_hf_checkpoint
     fp8_block  q s of blocks of 128 x 128; transformers' Fp8Quantize, called directly, as its loader asks for a GPU
 A second reading of each folder must give the same fp32 weights to the bit: transformers with compressed-tensors or
-FineGrainedFP8Config(dequantize=True), gptqmodel's dequantize_model, AutoAWQ's dequantize_gemm. nvfp4, which
-compressed-tensors dequantizes in bf16, may differ by that rounding. The files in the tree were made with torch 2.14.0,
-transformers 5.17.0, llmcompressor 0.14.0.1, compressed-tensors 0.19.0, gptqmodel 7.7.0 and autoawq 0.2.9, on a CPU.
+FineGrainedFP8Config(dequantize=True), gptqmodel's dequantize_model, AutoAWQ's dequantize_gemm, ModelOpt's
+NVFP4QTensor. nvfp4, which compressed-tensors dequantizes in bf16, may differ by that rounding. The files in the tree
+were made with torch 2.14.0, transformers 5.17.0, llmcompressor 0.14.0.1, compressed-tensors 0.19.0, gptqmodel 7.7.0,
+autoawq 0.2.9 and nvidia-modelopt 0.47.0, on a CPU.
 """
 import contextlib
 import json
@@ -37,7 +41,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import make_golden
 
 PROMPT_LENGTHS = [3, 17]
-MOST_BYTES = 1_200_000
+MOST_BYTES = 1_500_000
 SMALL = make_golden.SHARED | dict(vocab_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=64)
 ONE_LAYER = dict(num_hidden_layers=1)
 WIDE = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=1)
@@ -105,6 +109,14 @@ def llmcompressor(plain, out, scheme, group_size=None, ignore=(), calibrate=Fals
     model.save_pretrained(out, save_compressed=True)
 
 
+def modelopt(plain, out):
+    import modelopt.torch.quantization as mtq
+    from modelopt.torch.export import export_hf_checkpoint
+    model = LlamaForCausalLM.from_pretrained(plain, dtype=torch.bfloat16)
+    ids = torch.stack(calibration(64))
+    export_hf_checkpoint(mtq.quantize(model, mtq.NVFP4_DEFAULT_CFG, lambda m: m(ids)), export_dir=out)
+
+
 def transformers_fp8(plain, out):
     from transformers import FineGrainedFP8Config
     from transformers.integrations.finegrained_fp8 import Fp8Quantize
@@ -124,6 +136,13 @@ def fields(words, bits, dim):
     shifts = torch.arange(0, 32, bits)
     parts = words.unsqueeze(-1) >> shifts & (1 << bits) - 1
     return (parts.flatten(1) if dim else parts.transpose(1, 2).flatten(0, 1)).float()
+
+
+def e2m1(bytes_):
+    """Two values per byte, the low nibble first."""
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    values = torch.cat([values, -values])
+    return values[torch.stack([bytes_.int() & 15, bytes_.int() >> 4], -1).flatten(1)]
 
 
 def dequantize_gptq(t, config):
@@ -150,12 +169,15 @@ def dequantize_compressed(t, config):
         g = q.shape[1] // scale.shape[1]
         return (q - zeros.repeat_interleave(g, 1)) * scale.repeat_interleave(g, 1)
     if config["format"] == "nvfp4-pack-quantized":
-        values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-        values = torch.cat([values, -values])
-        bytes_ = t["weight_packed"].int()
-        q = values[torch.stack([bytes_ & 15, bytes_ >> 4], -1).flatten(1)]
-        return q * (scale / t["weight_global_scale"]).repeat_interleave(16, 1)
+        return e2m1(t["weight_packed"]) * (scale / t["weight_global_scale"]).repeat_interleave(16, 1)
+    if config["format"] == "mxfp4-pack-quantized":
+        return e2m1(t["weight_packed"]) * (2.0 ** (scale - 127)).repeat_interleave(32, 1)
     return t["weight"].float() * scale
+
+
+def dequantize_modelopt(t, config):
+    assert config["quant_algo"] == "NVFP4"
+    return e2m1(t["weight"]) * (t["weight_scale"].float() * t["weight_scale_2"]).repeat_interleave(16, 1)
 
 
 def dequantize_fp8(t, config):
@@ -165,7 +187,7 @@ def dequantize_fp8(t, config):
 
 
 DEQUANTIZE = {"gptq": dequantize_gptq, "awq": dequantize_awq, "compressed-tensors": dequantize_compressed,
-              "fp8": dequantize_fp8}
+              "fp8": dequantize_fp8, "modelopt": dequantize_modelopt}
 
 
 def dequantize(folder):
@@ -195,6 +217,15 @@ def read_by_library(folder, work):
             q, z, s = (dense.pop(f"{name}.{part}") for part in ("qweight", "qzeros", "scales"))
             dense[name + ".weight"] = dequantize_gemm(q, z, s.float(), 4, 32).T
         return dense
+    if method == "modelopt":
+        from modelopt.torch.quantization.qtensor import NVFP4QTensor
+        dense = load_file(folder / "model.safetensors")
+        for name in [n.removesuffix("_scale_2") for n in dense if n.endswith(".weight_scale_2")]:
+            q, s, s2 = (dense.pop(name + part) for part in ("", "_scale", "_scale_2"))
+            shape = (q.shape[0], 2 * q.shape[1])
+            dense[name] = NVFP4QTensor(torch.Size(shape), torch.float32, q).dequantize(
+                scale=s, double_scale=s2, block_sizes={-1: 16})
+        return {k: v for k, v in dense.items() if k.endswith(".weight")}
     from transformers import CompressedTensorsConfig, FineGrainedFP8Config
     config = FineGrainedFP8Config(dequantize=True) if method == "fp8" else CompressedTensorsConfig(run_compressed=False)
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, quantization_config=config)
@@ -231,6 +262,8 @@ CASES = {
     "mixed": (torch.bfloat16, {}, llmcompressor,
               dict(scheme="W4A16", group_size=32, ignore=["model.layers.1.mlp.down_proj"])),
     "nvfp4": (torch.bfloat16, {}, llmcompressor, dict(scheme="NVFP4A16")),
+    "mxfp4": (torch.bfloat16, ONE_LAYER, llmcompressor, dict(scheme="MXFP4")),
+    "modelopt_nvfp4": (torch.bfloat16, ONE_LAYER, modelopt, {}),
 }
 
 

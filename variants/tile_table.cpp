@@ -161,7 +161,8 @@ std::vector<Tile> tile_rows() {
            "CUTLASS's 128 x 128 x 32 of sm_80; longer steps and more stages of the smaller tiles of few "
            "tokens"),
       // Quantized weights
-      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == int4",
+      tile("linear", "gemv_packed_bulk_copy",
+           "has_bulk_copy && tokens == 1 && weights != int8 && weights != fp8",
            "blocks_per_sm<=2 warps<=16 tiles=1 stages<=2 pdl<=1", quantized),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens <= 8",
            "blocks_per_sm=1 warps<=16 tiles<=tokens==1?2:1 stages<=6 pdl<=1", quantized),
@@ -249,9 +250,11 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
   for (const std::int64_t tokens : {1, 8, 64})  // norm and SwiGLU fused
     add("linear",
         Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"prologue", 1}, {"epilogue", 2}});
-  for (const std::int64_t tokens : {1, 8, 16, 64, 512})  // int4 in groups of 128
-    add("linear",
-        Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", 2}, {"group", 128}});
+  for (const std::int64_t tokens : {1, 8, 16, 64, 512})
+    for (const auto& [weights, group] : {std::pair{2, 128}, {4, 16}, {5, 32}})  // int4, nvfp4, mxfp4
+      add("linear",
+          Assignment{
+              {"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", weights}, {"group", group}});
   for (const std::int64_t tokens : {1, 8})  // argmax fused
     add("linear", Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 128256}, {"epilogue", 3}});
   for (const std::int64_t tokens : {1, 64, 2048}) {

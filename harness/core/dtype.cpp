@@ -20,10 +20,16 @@ struct Row {
   double epsilon;
 };
 constexpr Row kTable[] = {
-    {DType::fp32, 4, "fp32", "float", 0x1p-23},         {DType::fp16, 2, "fp16", "warptune::fp16", 0x1p-10},
-    {DType::bf16, 2, "bf16", "warptune::bf16", 0x1p-7}, {DType::int32, 4, "int32", "int", 0},
-    {DType::int8, 1, "int8", "signed char", 0},         {DType::fp8, 1, "fp8", "warptune::fp8", 0x1p-3},
-    {DType::int64, 8, "int64", "long long", 0},         {DType::fp64, 8, "fp64", "double", 0x1p-52},
+    {DType::fp32, 4, "fp32", "float", 0x1p-23},
+    {DType::fp16, 2, "fp16", "warptune::fp16", 0x1p-10},
+    {DType::bf16, 2, "bf16", "warptune::bf16", 0x1p-7},
+    {DType::int32, 4, "int32", "int", 0},
+    {DType::int8, 1, "int8", "signed char", 0},
+    {DType::fp8, 1, "fp8", "warptune::fp8", 0x1p-3},
+    {DType::int64, 8, "int64", "long long", 0},
+    {DType::fp64, 8, "fp64", "double", 0x1p-52},
+    {DType::ue4m3, 1, "ue4m3", "warptune::ue4m3", 0x1p-3},
+    {DType::ue8m0, 1, "ue8m0", "warptune::ue8m0", 1},
 };
 static_assert(std::size(kTable) == kDTypes);
 const Row& row(DType dtype) { return kTable[static_cast<int>(dtype)]; }
@@ -82,7 +88,7 @@ double round_to(DType dtype, double value) {
 
 double rounding_error(DType dtype, double value) {
   if (dtype == DType::int8) return 0.5;
-  if (dtype == DType::fp8) return std::max(0x1p-4 * std::abs(value), 0x1p-10);
+  if (dtype == DType::fp8 || dtype == DType::ue4m3) return std::max(0x1p-4 * std::abs(value), 0x1p-10);
   return 0;
 }
 

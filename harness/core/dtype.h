@@ -9,10 +9,11 @@
 
 namespace warptune {
 
-/// int8 and fp8 (e4m3: 4 bits of exponent, 3 of mantissa, no infinities) are storage types: no problem
-/// computes in them. int64 and fp64 are the dtypes of tensors of a user's op.
-enum class DType { fp32, fp16, bf16, int32, int8, fp8, int64, fp64 };
-inline constexpr std::size_t kDTypes = 8;
+/// int8 and fp8 (e4m3: 4 bits of exponent, 3 of mantissa, no infinities) are storage types, and so are ue4m3
+/// and ue8m0, unsigned scales of 4-bit floats: no problem computes in them. int64 and fp64 are the dtypes of
+/// tensors of a user's op.
+enum class DType { fp32, fp16, bf16, int32, int8, fp8, int64, fp64, ue4m3, ue8m0 };
+inline constexpr std::size_t kDTypes = 10;
 
 /// Host values of the narrow floats: stored as bits, computed as float, rounded to nearest even.
 using fp16 = _Float16;
@@ -47,8 +48,24 @@ struct fp8 {
   }
 };
 
+/// The magnitude of a value as e4m3, the sign clear.
+struct ue4m3 : fp8 {
+  ue4m3() = default;
+  ue4m3(float value) : fp8(value) { bits &= 0x7fu; }
+};
+/// The magnitude of a value rounded down to a power of two: the 8 bits of exponent of a float. 0 stands for
+/// zero, not for 2^-127. Source: OCP Microscaling Formats (MX) Specification 1.0, 2023.
+struct ue8m0 {
+  std::uint8_t bits = 0;
+  ue8m0() = default;
+  ue8m0(float value) : bits(static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(value) >> 23)) {}
+  operator float() const {
+    return std::bit_cast<float>(bits == 0xff ? 0x7fc00000u : std::uint32_t{bits} << 23);
+  }
+};
+
 std::size_t size_of(DType dtype);
-std::string_view name_of(DType dtype);      // "fp32", "fp16", "bf16", "int32", "int8", "fp8", "int64", "fp64"
+std::string_view name_of(DType dtype);      // "fp32", "fp16", "bf16", "int32", "int8", ..
 std::string_view kernel_type(DType dtype);  // the type's name in kernels/common/numeric.cuh
 bool is_float(DType dtype);
 bool is_exact(DType dtype);  // int32, int64: outputs are compared exactly
@@ -75,6 +92,10 @@ decltype(auto) with_dtype(DType dtype, F&& f) {
       return std::forward<F>(f).template operator()<std::int64_t>();
     case DType::fp64:
       return std::forward<F>(f).template operator()<double>();
+    case DType::ue4m3:
+      return std::forward<F>(f).template operator()<ue4m3>();
+    case DType::ue8m0:
+      return std::forward<F>(f).template operator()<ue8m0>();
     case DType::fp32:
       break;
   }

@@ -27,6 +27,8 @@ CUtensorMapDataType type_of(DType dtype) {
       return CU_TENSOR_MAP_DATA_TYPE_INT32;
     case DType::int8:
     case DType::fp8:
+    case DType::ue4m3:
+    case DType::ue8m0:
       return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     default:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;

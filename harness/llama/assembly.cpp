@@ -23,7 +23,7 @@ Buffer rows(Device& device, DType dtype, std::int64_t tokens, std::int64_t width
 Args args_of(const Problem& linear, const PrefetchLinearArgs& args, const Matrix& weight) {
   if (weight.format.quantized())
     return Args(QuantizedLinearArgs{args, weight.scales.data(), weight.zeros.as<signed char>(),
-                                    weight.order.as<int>()});
+                                    weight.order.as<int>(), weight.row_scales.as<float>()});
   const bool fused = linear["prologue"] != kPrologueNone || linear["epilogue"] != kEpilogueNone;
   return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
 }

@@ -170,6 +170,12 @@ ModelConfig in_format(ModelConfig config, const WeightFormat& format) {
 
 ModelConfig read_model_config(const std::filesystem::path& file) {
   ModelConfig config = parse_model_config(read_input(file, file.string(), kMaxConfigBytes), file.string());
+  const std::filesystem::path modelopt = file.parent_path() / "hf_quant_config.json";
+  if (std::error_code error; !config.quantization && std::filesystem::exists(modelopt, error)) {
+    const nlohmann::json json =
+        need_json_object(read_input(modelopt, modelopt.string(), kMaxConfigBytes), modelopt.string());
+    config.quantization = read_modelopt_config(JsonReader(json, modelopt.string()));
+  }
   for (const int id : generation_eos(file.parent_path() / "generation_config.json"))
     if (std::ranges::find(config.eos, id) == config.eos.end()) config.eos.push_back(id);
   std::filesystem::path folder = std::filesystem::absolute(file).parent_path();

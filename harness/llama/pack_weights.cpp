@@ -76,7 +76,7 @@ void read_awq(const QuantizedTensors& from, Tile<4>& tile) {
   }
 }
 
-/// compressed-tensors: [rows, columns / 8], a word has adjacent columns of one row.
+/// compressed-tensors and fp4: [rows, columns / 8], a word has adjacent columns of one row.
 template <int kBits>
 void read_packed(const QuantizedTensors& from, Tile<kBits>& tile) {
   constexpr int kPerWord = 32 / kBits;
@@ -141,12 +141,12 @@ void pack_tiles(const QuantizedTensors& from, std::int64_t first_row, std::byte*
 }  // namespace
 
 void pack_weights(const QuantizedTensors& from, std::int64_t first_row, std::byte* to) {
-  const bool four = from.format.weights == kWeightsInt4;
+  const bool four = weight_bits(from.format.weights) == 4;
   if (from.storage == WeightStorage::plain) {
     pack_tiles<8>(from, first_row, to, read_plain);
   } else if (from.storage == WeightStorage::awq) {
     pack_tiles<4>(from, first_row, to, read_awq);
-  } else if (from.storage == WeightStorage::packed) {
+  } else if (!from.is_column_major()) {
     four ? pack_tiles<4>(from, first_row, to, read_packed<4>)
          : pack_tiles<8>(from, first_row, to, read_packed<8>);
   } else {

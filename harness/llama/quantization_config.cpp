@@ -14,9 +14,17 @@ namespace {
 // Far above any model: each regular expression takes kilobytes.
 constexpr std::size_t kMaxNames = 10'000;
 
-[[noreturn]] void not_yet(const JsonReader& in, const char* key) {
-  throw InputError(
-      fmt::format("{}: checkpoints of {} '{}' are not read yet", in.origin(), key, brief(in.text(key))));
+/// The regular expression of a name with "*".
+std::string of_wildcards(std::string_view text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (c == '*')
+      pattern += '.';
+    else if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_')
+      pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
 }
 
 /// For methods that have one scheme.
@@ -93,14 +101,33 @@ QuantizationScheme read_fp8(const JsonReader& in) {
           .targets = every_module()};
 }
 
+/// Floats of 4 bits; the key `group_size` says which.
+WeightFormat read_fp4(const JsonReader& in) {
+  const int group = in.whole("group_size");
+  const int weights = group == fp4_group(kWeightsNvfp4) ? kWeightsNvfp4 : kWeightsMxfp4;
+  if (group != fp4_group(weights))
+    in.fail("group_size", "16 (nvfp4) or 32 (mxfp4) where weights are floats of 4 bits");
+  if (in.has("actorder") && !in.json().at("actorder").is_null()) in.fail("actorder", "null");
+  return {.weights = weights, .group = group};
+}
+
+/// By its quant_algo: activations in 4 bits, or as they are.
+QuantizationScheme read_modelopt(const JsonReader& in) {
+  const std::string algorithm = in.text("quant_algo");
+  if (algorithm != "NVFP4" && algorithm != "W4A16_NVFP4") in.fail("quant_algo", "NVFP4 or W4A16_NVFP4");
+  if (in.has("group_size") && in.whole("group_size") != fp4_group(kWeightsNvfp4)) in.fail("group_size", "16");
+  return {.storage = WeightStorage::modelopt,
+          .format = {.weights = kWeightsNvfp4, .group = fp4_group(kWeightsNvfp4)},
+          .targets = every_module()};
+}
+
 /// `weights` of a config group of compressed-tensors.
 WeightFormat read_weights(const JsonReader& in) {
   const std::string type = in.text_or("type", "int");
   if (type != "int" && type != "float") in.fail("type", "int or float");
   const int bits = in.has("num_bits") ? read_bits(in, "num_bits") : 8;
-  if (type == "float" && bits != 8)
-    throw InputError(fmt::format("{}: floats of 4 bits are not read yet", in.origin()));
   if (in.has("dynamic") && in.json().at("dynamic") != false) in.fail("dynamic", "false");
+  if (type == "float" && bits == 4) return read_fp4(in);
 
   WeightFormat format{.weights = type == "float" ? kWeightsFp8 : int_weights(bits),
                       .zeros = !in.flag("symmetric", true),
@@ -121,6 +148,12 @@ WeightFormat read_weights(const JsonReader& in) {
 
 WeightStorage read_storage(const JsonReader& in, const WeightFormat& weights) {
   const std::string format = in.text("format");
+  if (is_fp4(weights.weights)) {
+    const char* const wanted =
+        weights.weights == kWeightsNvfp4 ? "nvfp4-pack-quantized" : "mxfp4-pack-quantized";
+    if (format != wanted) in.fail("format", wanted);
+    return WeightStorage::fp4;
+  }
   const bool is_int = weights.weights != kWeightsFp8;
   if (format == "pack-quantized" && is_int) return WeightStorage::packed;
   const bool plain = format == "naive-quantized" || format == (is_int ? "int-quantized" : "float-quantized");
@@ -136,7 +169,6 @@ std::vector<QuantizationScheme> read_config_groups(const JsonReader& in) {
   if (in.has("transform_config") && !in.object("transform_config").json().empty())
     in.fail("transform_config", "empty: activations are not rotated");
   const std::string format = in.text("format");
-  if (format.starts_with("nvfp4") || format.starts_with("mxfp")) not_yet(in, "format");
   const bool mixed = format == "mixed-precision";  // each group has its own
   const JsonReader groups = in.object("config_groups");
   std::vector<QuantizationScheme> schemes;
@@ -158,11 +190,37 @@ std::vector<QuantizationScheme> read_config_groups(const JsonReader& in) {
 
 /// Whether a config asks for activations of fewer than 16 bits.
 bool quantizes_activations(const JsonReader& in) {
-  if (in.has("activation_scheme")) return true;
+  if (in.has("activation_scheme") || (in.has("quant_algo") && in.text("quant_algo") == "NVFP4")) return true;
   if (!in.has("config_groups")) return false;
   return std::ranges::any_of(in.object("config_groups").json(), [](const nlohmann::json& group) {
     return JsonReader(group, "").has("input_activations");
   });
+}
+
+QuantizationConfig read_config(const JsonReader& config, const std::string& method) {
+  QuantizationConfig c{.method = method};
+  if (c.method == "gptq") {
+    c.schemes = {read_gptq(config)};
+  } else if (c.method == "awq") {
+    c.schemes = {read_awq(config)};
+  } else if (c.method == "fp8") {
+    c.schemes = {read_fp8(config)};
+  } else if (c.method == "compressed-tensors") {
+    c.schemes = read_config_groups(config);
+  } else if (c.method == "modelopt") {
+    c.schemes = {read_modelopt(config)};
+  } else {
+    config.fail("quant_method", c.method == "mxfp4"
+                                    ? "compressed-tensors where weights are mxfp4: that method is for experts"
+                                    : "gptq, awq, compressed-tensors, fp8 or modelopt");
+  }
+  for (const char* const key : {"ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules"})
+    for (ModuleName& name : read_names(config, key)) c.ignored.push_back(std::move(name));
+  if (quantizes_activations(config))
+    c.notes.push_back(config.origin() + ": activations are not quantized, they stay in 16 bits");
+  for (const char* const key : {"kv_cache_scheme", "kv_cache_quant_algo"})
+    if (config.has(key)) c.notes.push_back(fmt::format("{}: '{}' is not applied", config.origin(), key));
+  return c;
 }
 
 }  // namespace
@@ -170,6 +228,8 @@ bool quantizes_activations(const JsonReader& in) {
 ModuleName::ModuleName(std::string text, const std::string& where) : text_(std::move(text)) {
   if (text_.starts_with("re:"))
     pattern_ = std::make_shared<const Pattern>("(?:" + text_.substr(3) + ").*", where);
+  else if (text_.find('*') != std::string::npos)
+    pattern_ = std::make_shared<const Pattern>(of_wildcards(text_), where);
 }
 
 std::optional<ModuleName::Match> ModuleName::match(std::string_view module) const {
@@ -193,28 +253,12 @@ const QuantizationScheme* QuantizationConfig::scheme_of(std::string_view module)
   return best && best->format.quantized() ? best : nullptr;
 }
 
+QuantizationConfig read_modelopt_config(const JsonReader& config) {
+  return read_config(config.object("quantization"), "modelopt");
+}
+
 QuantizationConfig read_quantization_config(const JsonReader& config) {
-  QuantizationConfig c{.method = config.text("quant_method")};
-  if (c.method == "gptq") {
-    c.schemes = {read_gptq(config)};
-  } else if (c.method == "awq") {
-    c.schemes = {read_awq(config)};
-  } else if (c.method == "fp8") {
-    c.schemes = {read_fp8(config)};
-  } else if (c.method == "compressed-tensors") {
-    c.schemes = read_config_groups(config);
-  } else if (c.method.starts_with("modelopt") || c.method == "mxfp4") {
-    not_yet(config, "quant_method");
-  } else {
-    config.fail("quant_method", "gptq, awq, compressed-tensors or fp8");
-  }
-  for (const char* const key : {"ignore", "ignored_layers", "modules_to_not_convert"})
-    for (ModuleName& name : read_names(config, key)) c.ignored.push_back(std::move(name));
-  if (quantizes_activations(config))
-    c.notes.push_back(config.origin() + ": activations are not quantized, they stay in 16 bits");
-  if (config.has("kv_cache_scheme"))
-    c.notes.push_back(config.origin() + ": 'kv_cache_scheme' is not applied");
-  return c;
+  return read_config(config, config.text("quant_method"));
 }
 
 }  // namespace warptune

@@ -1,6 +1,6 @@
 #pragma once
 // How the weights of a checkpoint are quantized: `quantization_config` of a Hugging Face config.json, by
-// GPTQ, AWQ, compressed-tensors (llm-compressor) or as FP8.
+// GPTQ, AWQ, compressed-tensors (llm-compressor), ModelOpt or as FP8.
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,8 +14,8 @@
 namespace warptune {
 
 /// An entry of a list of modules: the name of a module or components of it ("lm_head", "self_attn"), "re:"
-/// and a regular expression that matches from its beginning, or the type of all modules with quantized
-/// weights, "Linear".
+/// and a regular expression that matches from its beginning, a name with "*" for any characters, or the type
+/// of all modules with quantized weights, "Linear".
 class ModuleName {
  public:
   /// Throws InputError where the text is a wrong regular expression. `where`: the list, in that message.
@@ -35,7 +35,9 @@ enum class WeightStorage {
   gptq_v2,  // the same, with the zero point itself
   awq,      // qweight, qzeros, scales
   packed,   // weight_packed, weight_scale, weight_shape, weight_zero_point, weight_g_idx
-  plain     // weight (one byte per value), weight_scale or weight_scale_inv
+  plain,    // weight (one byte per value), weight_scale or weight_scale_inv
+  fp4,      // weight_packed (two values per byte), weight_scale; of nvfp4 weight_global_scale, a divisor
+  modelopt  // weight (two values per byte), weight_scale, weight_scale_2
 };
 
 /// How the weights of some modules are quantized.
@@ -46,7 +48,7 @@ struct QuantizationScheme {
 };
 
 struct QuantizationConfig {
-  std::string method;  // quant_method: "gptq", "awq", "compressed-tensors" or "fp8"
+  std::string method;  // quant_method: "gptq", "awq", "compressed-tensors", "fp8" or "modelopt"
   std::vector<QuantizationScheme> schemes = {};
   std::vector<ModuleName> ignored = {};  // modules in 16 bits
   std::vector<std::string> notes = {};   // sentences for the user about what is not applied
@@ -57,5 +59,7 @@ struct QuantizationConfig {
 
 /// `config`: the object `quantization_config`. Throws InputError: one sentence with the file and the key.
 QuantizationConfig read_quantization_config(const JsonReader& config);
+/// The same of hf_quant_config.json, which ModelOpt writes beside a config.json.
+QuantizationConfig read_modelopt_config(const JsonReader& config);
 
 }  // namespace warptune

@@ -18,12 +18,23 @@ constexpr int kThreads = 8;
 
 /// The largest magnitude of a format.
 float largest_value(int weights) {
+  if (is_fp4(weights)) return 6.0f;
   return weights == kWeightsInt4 ? 7.0f : weights == kWeightsInt8 ? 127.0f : 448.0f;
+}
+
+/// The nearest e2m1, ties to even: its steps are 0.5 below 2, 1 below 4, else 2.
+unsigned fp4_bits(float value) {
+  const float magnitude = std::fabs(value);
+  const auto bits = magnitude < 2   ? std::lrint(2 * magnitude)
+                    : magnitude < 4 ? 2 + std::lrint(magnitude)
+                                    : 4 + std::lrint(magnitude / 2);
+  return static_cast<unsigned>(bits) | (value < 0 ? 8u : 0u);
 }
 
 /// The bits of a value that was divided by its scale.
 unsigned bits_of(int weights, float value) {
   if (weights == kWeightsFp8) return std::bit_cast<std::uint8_t>(fp8(value));
+  if (is_fp4(weights)) return fp4_bits(value);
   const auto rounded = static_cast<int>(std::lrint(value));
   return static_cast<unsigned>(weights == kWeightsInt4 ? rounded + 8 : rounded & 0xff);
 }
@@ -31,9 +42,12 @@ unsigned bits_of(int weights, float value) {
 /// A matrix while its rows are filled.
 class Quantizer {
  public:
-  Quantizer(const WeightFormat& format, std::int64_t rows, std::int64_t columns)
+  /// `row_scales`: of nvfp4.
+  Quantizer(const WeightFormat& format, std::int64_t rows, std::int64_t columns,
+            std::vector<float> row_scales)
       : format_(format), columns_(columns), group_(format.group == 0 ? columns : format.group) {
     matrix_.format = format;
+    matrix_.row_scales = std::move(row_scales);
     matrix_.weight.resize(static_cast<std::size_t>(packed_bytes(format.weights, rows, columns)));
     matrix_.scales.resize(static_cast<std::size_t>(scale_count(format.weights, format.group, rows, columns)) *
                           size_of(scale_dtype(format)));
@@ -50,7 +64,11 @@ class Quantizer {
       };
       float largest = 0;
       each([&](std::int64_t, std::int64_t, float value) { largest = std::fmax(largest, std::fabs(value)); });
-      const float scale = put_scale(first, begin, largest / largest_value(format_.weights));
+      const float row_scale =
+          matrix_.row_scales.empty() ? 1 : matrix_.row_scales[static_cast<std::size_t>(first)];
+      // A power of two is rounded down, so that the largest magnitude is 4 to 8.
+      const float wanted = format_.weights == kWeightsMxfp4 ? 4 : largest_value(format_.weights);
+      const float scale = row_scale * put_scale(first, begin, largest / (wanted * row_scale));
       if (!std::isfinite(scale)) scales_are_finite_ = false;
       const float limit = largest_value(format_.weights);
       each([&](std::int64_t row, std::int64_t i, float value) {
@@ -90,6 +108,28 @@ void read_row(const FloatRows& part, std::int64_t row, std::int64_t columns, flo
   });
 }
 
+/// Of nvfp4: the largest magnitude of a part is the largest value times the largest scale of a group. The
+/// inverse of the scale is rounded to fp32, as compressed-tensors stores it.
+std::vector<float> row_scales_of(std::span<const FloatRows> parts, std::int64_t columns) {
+  std::vector<float> scales;
+  for (const FloatRows& part : parts) {
+    std::vector<float> largest(static_cast<std::size_t>(part.rows));
+    parallel_for(part.rows, kThreads, [&](std::int64_t row) {
+      std::vector<float> values(static_cast<std::size_t>(columns));
+      read_row(part, row, columns, values.data());
+      for (const float value : values) {
+        float& so_far = largest[static_cast<std::size_t>(row)];
+        so_far = std::fmax(so_far, std::fabs(value));
+      }
+    });
+    const float of_part = largest.empty() ? 0 : *std::ranges::max_element(largest);
+    const float inverse =
+        of_part == 0 ? 1 : std::fmin(448 * largest_value(kWeightsNvfp4) / of_part, 0x1p126f);
+    scales.insert(scales.end(), largest.size(), 1 / inverse);
+  }
+  return scales;
+}
+
 }  // namespace
 
 QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, std::int64_t columns) {
@@ -103,7 +143,8 @@ QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> 
   for (const FloatRows& part : parts)
     for (std::int64_t row = 0; row < part.rows; ++row) rows.emplace_back(&part, row);
   const auto count = static_cast<std::int64_t>(rows.size());
-  Quantizer quantizer(format, count, columns);
+  Quantizer quantizer(format, count, columns,
+                      format.weights == kWeightsNvfp4 ? row_scales_of(parts, columns) : std::vector<float>());
   // Rows of one scale; those of other threads write other bytes.
   const std::int64_t step = format.weights == kWeightsFp8 && format.group != 0 ? kFp8ScaleRows : 1;
   std::atomic<bool> finite = true;

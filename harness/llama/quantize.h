@@ -14,7 +14,8 @@ struct FloatRows {
 };
 
 /// The parts, one below the other, rounded to nearest in a symmetric format: the largest magnitude of a group
-/// is the largest value. Throws InputError where `format` has zero points or an order of columns, where its
+/// is the largest value, of a part of nvfp4 that with the largest scale; in mxfp4 it is 4 or more, with the
+/// power of two below. Throws InputError where `format` has zero points or an order of columns, where its
 /// group does not divide `columns`, and where a value is not finite or too large for a scale of fp16.
 QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, std::int64_t columns);
 

@@ -30,24 +30,32 @@ using Json = nlohmann::ordered_json;
 
 void expect_format(const WeightFormat& f) {
   const bool is_written =
-      f.quantized() && !f.zeros && !f.act_order && (f.weights == kWeightsInt4 || f.group == 0);
+      f.quantized() && !f.zeros && !f.act_order && (weight_bits(f.weights) == 4 || f.group == 0);
   if (!is_written)
-    throw InputError(fmt::format(
-        "weights are not written as '{}'; it must be int8, fp8, or int4 with :group=0, 32, 64 or 128",
-        f.str()));
+    throw InputError(
+        fmt::format("weights are not written as '{}'; it must be int8, fp8, nvfp4, mxfp4, or int4 with "
+                    ":group=0, 32, 64 or "
+                    "128",
+                    f.str()));
 }
 
 /// As compressed-tensors writes it for weights that are quantized alone.
 Json quantization_config(const WeightFormat& f) {
-  const char* const layout = f.weights == kWeightsInt4   ? "pack-quantized"
-                             : f.weights == kWeightsInt8 ? "int-quantized"
-                                                         : "float-quantized";
-  const Json weights = {{"num_bits", weight_bits(f.weights)},
-                        {"type", f.weights == kWeightsFp8 ? "float" : "int"},
-                        {"symmetric", true},
-                        {"strategy", f.group == 0 ? "channel" : "group"},
-                        {"group_size", f.group == 0 ? Json() : Json(f.group)},
-                        {"dynamic", false}};
+  static constexpr const char* kLayouts[] = {
+      "dense",           "int-quantized",        "pack-quantized",
+      "float-quantized", "nvfp4-pack-quantized", "mxfp4-pack-quantized"};
+  const char* const layout = kLayouts[f.weights];
+  const bool is_int = f.weights == kWeightsInt4 || f.weights == kWeightsInt8,
+             is_nvfp4 = f.weights == kWeightsNvfp4;
+  Json weights = {{"num_bits", weight_bits(f.weights)},
+                  {"type", is_int ? "int" : "float"},
+                  {"symmetric", true},
+                  {"strategy", is_nvfp4       ? "tensor_group"
+                               : f.group == 0 ? "channel"
+                                              : "group"},
+                  {"group_size", f.group == 0 ? Json() : Json(f.group)},
+                  {"dynamic", false}};
+  if (is_fp4(f.weights)) weights["scale_dtype"] = is_nvfp4 ? "torch.float8_e4m3fn" : "torch.uint8";
   const Json group = {{"format", layout},
                       {"targets", {"Linear"}},
                       {"weights", weights},
@@ -122,9 +130,14 @@ class LinearTensors {
     const auto& [module, rows, columns] = linear_;
     if (columns % 8 != 0)
       throw InputError(fmt::format("'{}' has {} columns; it must be a multiple of 8", module, columns));
-    std::vector<TensorLayout> tensors = {
-        {scale(), stored_name(scale_dtype(format_)), {rows, groups_of(format_, columns)}}};
-    if (is_int4()) {
+    const std::string scales = is_nvfp4()                         ? "F8_E4M3"
+                               : format_.weights == kWeightsMxfp4 ? "U8"
+                                                                  : stored_name(scale_dtype(format_));
+    std::vector<TensorLayout> tensors = {{scale(), scales, {rows, groups_of(format_, columns)}}};
+    if (is_nvfp4()) tensors.push_back({global_scale(), "F32", {1}});
+    if (is_fp4(format_.weights)) {
+      tensors.push_back({weight(), "U8", {rows, columns / 2}});
+    } else if (is_int4()) {
       tensors.push_back({weight(), "I32", {rows, columns / 8}});
       tensors.push_back({shape(), "I64", {2}});
     } else {
@@ -141,11 +154,19 @@ class LinearTensors {
     to.append(scale(), unpacked_scales(matrix, rows, columns));
     const std::array<std::int64_t, 2> extents = {rows, columns};
     if (is_int4()) to.append(shape(), std::as_bytes(std::span(extents)));
+    if (is_nvfp4()) {
+      const float inverse = 1 / matrix.row_scales[0];
+      to.append(global_scale(), std::as_bytes(std::span(&inverse, 1)));
+    }
   }
 
  private:
   bool is_int4() const { return format_.weights == kWeightsInt4; }
-  std::string weight() const { return linear_.module + (is_int4() ? ".weight_packed" : ".weight"); }
+  bool is_nvfp4() const { return format_.weights == kWeightsNvfp4; }
+  std::string weight() const {
+    return linear_.module + (weight_bits(format_.weights) == 4 ? ".weight_packed" : ".weight");
+  }
+  std::string global_scale() const { return linear_.module + ".weight_global_scale"; }
   std::string scale() const { return linear_.module + ".weight_scale"; }
   std::string shape() const { return linear_.module + ".weight_shape"; }
   QuantizedMatrix quantized(const FloatRows& part) const {

@@ -17,8 +17,8 @@ struct QuantizedCheckpoint {
 
 /// Quantizes the matrices of the layers as quantize() does, and copies all other tensors and the files that
 /// hold none. `out`: a new or empty folder; its config.json is written last. Throws InputError before it
-/// writes where the format is not int4, int8 or fp8 of compressed-tensors, a group does not divide a matrix,
-/// or a folder cannot be used. An exception leaves nothing in `out`.
+/// writes where the format is not int4, int8, fp8, nvfp4 or mxfp4 of compressed-tensors, a group does not
+/// divide a matrix, or a folder cannot be used. An exception leaves nothing in `out`.
 QuantizedCheckpoint quantize_checkpoint(const std::filesystem::path& model, const WeightFormat& format,
                                         const std::filesystem::path& out,
                                         std::int64_t shard_bytes = kShardBytes);

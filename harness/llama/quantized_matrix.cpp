@@ -20,7 +20,8 @@ using Part = std::pair<std::string, std::int64_t>;
 std::string described(const std::optional<QuantizedTensors>& tensors) {
   if (!tensors) return "16-bit";
   const WeightFormat& f = tensors->format;
-  const char* const type = f.weights == kWeightsInt4 ? "int4" : f.weights == kWeightsInt8 ? "int8" : "fp8";
+  const std::string name = f.str(), type = name.substr(0, name.find(':'));
+  if (is_fp4(f.weights)) return type;
   if (f.group == 0) return fmt::format("{} with a scale per row", type);
   return fmt::format("{} with {} of {}", type, tensors->has_block_scales() ? "blocks" : "groups", f.group);
 }
@@ -61,9 +62,10 @@ std::vector<QuantizedTensors> find_parts(const Checkpoint& checkpoint, const Qua
 
 float checked_scale(const QuantizedTensors& from, std::int64_t row, std::int64_t group) {
   const float scale = from.scale(row, group);
-  if (std::isfinite(scale)) return scale;
-  throw InputError(
-      fmt::format("tensor '{}' has the scale {}; scales must be finite", from.scale_name, scale));
+  const bool is_unsigned = is_fp4(from.format.weights);
+  if (std::isfinite(scale) && !(is_unsigned && std::signbit(scale))) return scale;
+  throw InputError(fmt::format("tensor '{}' has the scale {}; scales must be finite{}", from.scale_name,
+                               scale, is_unsigned ? " and not negative" : ""));
 }
 
 /// The nearest fp16.
@@ -85,19 +87,19 @@ std::int64_t index_of(const QuantizedTensors& from, std::int64_t row, std::int64
 /// Writes the scales of a module from row `first` of the matrix on. Returns how many were rounded.
 std::int64_t convert_scales(const QuantizedTensors& from, std::int64_t first, std::byte* to) {
   const std::int64_t groups = from.groups();
-  const bool narrow = from.format.group != 0 && !from.has_block_scales();
+  const DType dtype = scale_dtype(from.format);
   std::atomic<std::int64_t> rounded = 0;
   parallel_for(from.scale_rows(), kPackThreads, [&](std::int64_t row) {
     std::int64_t rounded_here = 0;
     for (std::int64_t group = 0; group < groups; ++group) {
       const float scale = checked_scale(from, row, group);
       const std::int64_t i = index_of(from, first + row * from.rows_of_scale(), group);
-      if (narrow) {
+      if (dtype == DType::fp16) {
         const fp16 value = narrow_scale(from, scale);
         rounded_here += static_cast<float>(value) != scale;
         std::memcpy(to + i * 2, &value, 2);
       } else {
-        std::memcpy(to + i * 4, &scale, 4);
+        store(dtype, to, i, scale);
       }
     }
     rounded += rounded_here;
@@ -146,6 +148,9 @@ std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, cons
     if (const std::int64_t rounded = convert_scales(part, row, matrix.scales.data()))
       matrix.notes.push_back(fmt::format("tensor '{}': {} of {} scales are rounded to fp16", part.scale_name,
                                          rounded, part.scale_rows() * part.groups()));
+    if (part.format.weights == kWeightsNvfp4)
+      matrix.row_scales.insert(matrix.row_scales.end(), static_cast<std::size_t>(part.rows),
+                               part.global_scale);
     if (part.zeros && convert_zeros(part, row, matrix.zeros.data())) matrix.format.zeros = true;
     row += part.rows;
   }

@@ -21,6 +21,7 @@ struct QuantizedMatrix {
   std::vector<std::byte> scales;    // as scale_index() has them, in scale_dtype()
   std::vector<std::int8_t> zeros;   // as the scales, the zero points minus 8; empty: all are 8
   std::vector<std::int32_t> order;  // [columns]; empty: columns are in order
+  std::vector<float> row_scales;    // nvfp4: [rows]
   std::vector<std::string> notes;   // sentences for the user
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "harness/core/error.h"
@@ -128,10 +129,28 @@ void find_packed(const Checkpoint& checkpoint, QuantizedTensors& t, bool zeros) 
                     {(t.rows + per_word - 1) / per_word, t.groups()});
 }
 
+/// Two values of e2m1 per byte, a byte of scale per group, and of nvfp4 a scale of the whole matrix.
+void find_fp4(const Checkpoint& checkpoint, QuantizedTensors& t) {
+  t.weight = &need(checkpoint, t.weight_name, {"U8"}, {t.rows, t.columns / 2});
+  const bool is_nvfp4 = t.format.weights == kWeightsNvfp4;
+  t.scales = &need(checkpoint, t.scale_name, {is_nvfp4 ? "F8_E4M3" : "U8"}, {t.rows, t.groups()});
+  t.scale_row_stride = t.groups();
+  t.scale_group_stride = 1;
+  if (!is_nvfp4) return;
+  const bool divides = t.storage == WeightStorage::fp4;
+  const std::string name = t.module + (divides ? ".weight_global_scale" : ".weight_scale_2");
+  const StoredTensor* const found = checkpoint.find(name);
+  const bool scalar = found && found->shape.empty();
+  const float stored = stored_float<float>(need(checkpoint, name, {"F32"}, scalar ? Shape{} : Shape{1}), 0);
+  t.global_scale = divides ? 1 / stored : stored;
+  if (!(stored > 0) || !std::isnormal(stored) || !std::isnormal(t.global_scale))
+    throw InputError(fmt::format("tensor '{}' is {}; it must be finite and more than 0", name, stored));
+}
+
 /// Whether the module has a weight in 16 bits or more, and no tensors of a quantized one.
 bool is_stored_unquantized(const Checkpoint& checkpoint, const QuantizedTensors& t) {
   return is_float_tensor(checkpoint.find(t.module + ".weight")) && !checkpoint.has(t.scale_name) &&
-         (t.storage == WeightStorage::plain || !checkpoint.has(t.weight_name));
+         (t.weight_name == t.module + ".weight" || !checkpoint.has(t.weight_name));
 }
 
 }  // namespace
@@ -144,6 +163,8 @@ std::uint32_t stored_word(const StoredTensor& tensor, std::int64_t i) {
 
 float QuantizedTensors::scale(std::int64_t scale_row, std::int64_t group) const {
   const std::int64_t i = scale_row * scale_row_stride + group * scale_group_stride;
+  if (scales->dtype == "F8_E4M3") return stored_float<fp8>(*scales, i);
+  if (scales->dtype == "U8") return stored_float<ue8m0>(*scales, i);
   if (scales->dtype == "F16") return stored_float<fp16>(*scales, i);
   if (scales->dtype == "BF16") return stored_float<bf16>(*scales, i);
   return stored_float<float>(*scales, i);
@@ -169,14 +190,18 @@ std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, con
                      .columns = columns,
                      .storage = scheme->storage,
                      .format = scheme->format};
-  const bool packed = t.storage == WeightStorage::packed, by_columns = t.is_column_major(),
-             inverse = !packed && checkpoint.has(module + ".weight_scale_inv");
+  const bool fp4 = is_fp4(t.format.weights),
+             packed = t.storage == WeightStorage::packed || t.storage == WeightStorage::fp4,
+             by_columns = t.is_column_major(),
+             inverse = t.storage == WeightStorage::plain && checkpoint.has(module + ".weight_scale_inv");
   t.weight_name = module + (by_columns ? ".qweight" : packed ? ".weight_packed" : ".weight");
   t.scale_name = module + (by_columns ? ".scales" : inverse ? ".weight_scale_inv" : ".weight_scale");
   if (is_stored_unquantized(checkpoint, t)) return std::nullopt;
   check_extents(t);
   if (by_columns) {
     find_column_major(checkpoint, t);
+  } else if (fp4) {
+    find_fp4(checkpoint, t);
   } else if (packed) {
     find_packed(checkpoint, t, scheme->format.zeros);
   } else {
@@ -185,7 +210,7 @@ std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, con
     find_scales(checkpoint, t);
   }
   const std::string order = module + (by_columns ? ".g_idx" : ".weight_g_idx");
-  if (t.storage != WeightStorage::awq && checkpoint.has(order))
+  if (t.storage != WeightStorage::awq && !fp4 && checkpoint.has(order))
     t.order = order_by_group(need(checkpoint, order, {"I32", "I64"}, {columns}), order, columns,
                              t.format.group == 0 ? columns : t.format.group);
   t.format.act_order = !t.order.empty();

@@ -20,12 +20,16 @@ struct QuantizedTensors {
   std::string scale_name = {};
   const StoredTensor* scales = nullptr;
   std::int64_t scale_row_stride = 0, scale_group_stride = 0;  // in elements
+  float global_scale = 1;                                     // nvfp4: multiplies all others
   const StoredTensor* zeros = nullptr;                        // null where none are stored
   std::vector<std::int32_t> order = {};  // [columns]: which column comes i-th; empty: they are in order
 
   std::int64_t groups() const { return format.group == 0 ? 1 : columns / format.group; }
   /// Whether the tensors have all rows of a column together, as GPTQ and AWQ store them.
-  bool is_column_major() const { return storage != WeightStorage::packed && storage != WeightStorage::plain; }
+  bool is_column_major() const {
+    return storage == WeightStorage::gptq || storage == WeightStorage::gptq_v2 ||
+           storage == WeightStorage::awq;
+  }
   bool has_block_scales() const { return format.weights == kWeightsFp8 && format.group != 0; }
   /// Rows of weights that share a scale: one, or those of a block.
   std::int64_t rows_of_scale() const { return has_block_scales() ? kFp8ScaleRows : 1; }

@@ -13,14 +13,14 @@
 namespace warptune {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"same", "int8", "int4", "fp8"};
+constexpr std::array<std::string_view, 6> kNames = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4"};
 
 }  // namespace
 
 std::string WeightFormat::str() const {
   std::string text(kNames.at(static_cast<std::size_t>(weights)));
-  // int4 alone has groups of 128.
-  if (group != 0 || weights == kWeightsInt4) text += fmt::format(":group={}", group);
+  // The group of fp4 is omitted; int4 alone has another default than 0.
+  if (!is_fp4(weights) && (group != 0 || weights == kWeightsInt4)) text += fmt::format(":group={}", group);
   if (zeros) text += ":zeros";
   if (act_order) text += ":act_order";
   return text;
@@ -29,8 +29,8 @@ std::string WeightFormat::str() const {
 WeightFormat parse_weight_format(std::string_view text) {
   const auto fail = [&] {
     throw InputError(fmt::format(
-        "'{}' is no format of weights; it must be same, int8, int4 or fp8, with :group=32, 64 or 128 where "
-        "groups of columns have a scale",
+        "'{}' is no format of weights; it must be same, int8, int4, fp8, nvfp4 or mxfp4, with :group=32, 64 "
+        "or 128 where groups of columns have a scale",
         brief(text)));
   };
   if (text.ends_with(':')) fail();
@@ -53,6 +53,8 @@ WeightFormat parse_weight_format(std::string_view text) {
       fail();
     }
   }
+  if (is_fp4(format.weights) && has_group) fail();  // it has one, in its name
+  if (is_fp4(format.weights)) format.group = fp4_group(format.weights);
   if (format.weights == kWeightsInt4 && !has_group) format.group = 128;
   if (!format.quantized() && format != WeightFormat{}) fail();
   if (format.weights == kWeightsFp8 && format.group != 0 && format.group != 128)
@@ -61,7 +63,7 @@ WeightFormat parse_weight_format(std::string_view text) {
   // As the check of op linear.
   if (format.zeros && format.weights != kWeightsInt4)
     throw InputError(fmt::format("'{}' has zero points; they need int4", brief(text)));
-  if (format.act_order && (format.weights == kWeightsFp8 || format.group == 0))
+  if (format.act_order && (format.weights == kWeightsFp8 || is_fp4(format.weights) || format.group == 0))
     throw InputError(
         fmt::format("'{}' has an order of columns; it needs int4 or int8 and a group", brief(text)));
   return format;
@@ -88,6 +90,8 @@ Problem with_weights(Problem linear, const WeightFormat& format) {
 }
 
 DType scale_dtype(const WeightFormat& format) {
+  if (format.weights == kWeightsNvfp4) return DType::ue4m3;
+  if (format.weights == kWeightsMxfp4) return DType::ue8m0;
   return format.group == 0 || format.weights == kWeightsFp8 ? DType::fp32 : DType::fp16;
 }
 
@@ -98,6 +102,7 @@ double matrix_bytes(const WeightFormat& format, DType dtype, std::int64_t rows, 
   return elements * weight_bits(format.weights) / 8 +
          static_cast<double>(scale_count(format.weights, format.group, rows, columns)) *
              static_cast<double>(size_of(scale_dtype(format))) +
+         (format.weights == kWeightsNvfp4 ? 4.0 * static_cast<double>(rows) : 0) +
          (format.zeros ? static_cast<double>(rows * groups) : 0) +
          (format.act_order ? 4.0 * static_cast<double>(columns) : 0);
 }

@@ -22,7 +22,8 @@ struct WeightFormat {
   bool operator==(const WeightFormat&) const = default;
 };
 
-/// The format of such a text. int4 without a group has groups of 128. Throws InputError.
+/// The format of such a text. int4 without a group has groups of 128; those of nvfp4 are 16, of mxfp4 32.
+/// Throws InputError.
 WeightFormat parse_weight_format(std::string_view text);
 
 /// Groups of a row. Throws InputError where they do not divide it.

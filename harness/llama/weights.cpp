@@ -133,7 +133,8 @@ class Loader {
             .weight = to_device(matrix.weight),
             .scales = to_device(matrix.scales),
             .zeros = to_device(std::as_bytes(std::span(matrix.zeros))),
-            .order = to_device(std::as_bytes(std::span(matrix.order)))};
+            .order = to_device(std::as_bytes(std::span(matrix.order))),
+            .row_scales = to_device(std::as_bytes(std::span(matrix.row_scales)))};
   }
 
   void upload(const StoredTensor& tensor, const std::string& name, std::byte* to) {
@@ -213,21 +214,25 @@ class RandomTensors {
     return uniform(out * in, gain * std::sqrt(3.0 / static_cast<double>(in)));
   }
   /// The same in a format: values are uniform in all bytes, of fp8 up to 1, and zero points in [-8, 8);
-  /// scales make the variance.
+  /// scales make the variance, of nvfp4 those of rows.
   Matrix matrix(const WeightFormat& format, std::int64_t out, std::int64_t in, double gain = 1) {
     if (!format.quantized()) return {.weight = matrix(out, in, gain)};
-    const bool is_fp8 = format.weights == kWeightsFp8;
-    const double variance =
-        is_fp8 ? 1.0 / 3 : std::exp2(2 * weight_bits(format.weights)) / 12 * (format.zeros ? 2 : 1);
+    const bool is_fp8 = format.weights == kWeightsFp8, is_nvfp4 = format.weights == kWeightsNvfp4;
+    double variance = std::exp2(2 * weight_bits(format.weights)) / 12 * (format.zeros ? 2 : 1);
+    if (is_fp8) variance = 1.0 / 3;
+    if (is_fp4(format.weights)) variance = 68.5 / 8;           // of the eight magnitudes
+    if (is_nvfp4) variance /= 3;                               // its groups have scales up to 1
+    if (format.weights == kWeightsMxfp4) variance *= 3.0 / 7;  // scales are rounded down
     const double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
     groups_of(format, in);  // throws where they do not divide it
     const std::int64_t scales = scale_count(format.weights, format.group, out, in);
     return {.format = format,
             .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, packed_bytes(format.weights, out, in),
                               is_fp8 ? 1 : 128),
-            .scales = uniform(scale_dtype(format), scales, scale),
+            .scales = uniform(scale_dtype(format), scales, is_nvfp4 ? 1 : scale),
             .zeros = format.zeros ? uniform(DType::int8, scales, 8) : Buffer(),
-            .order = format.act_order ? shuffled_columns(in) : Buffer()};
+            .order = format.act_order ? shuffled_columns(in) : Buffer(),
+            .row_scales = is_nvfp4 ? uniform(DType::fp32, out, scale) : Buffer()};
   }
   /// A permutation of the columns.
   Buffer shuffled_columns(std::int64_t count) {

@@ -14,8 +14,8 @@ namespace warptune {
 /// A matrix [out, in] as op linear takes it.
 struct Matrix {
   WeightFormat format = {};
-  Buffer weight;                // packed where it is quantized
-  Buffer scales, zeros, order;  // empty where its format has none
+  Buffer weight;                            // packed where it is quantized
+  Buffer scales, zeros, order, row_scales;  // empty where its format has none
 };
 
 /// Biases are empty buffers where the model has none.

@@ -1,12 +1,20 @@
 #pragma once
 // 8-bit quantized values: conversions of int8 and fp8 (e4m3) to and from floats, and exactly to packed
-// pairs of fp16, the inputs of tensor cores.
+// pairs of fp16, the inputs of tensor cores. The unsigned ones are scales of 4-bit floats.
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
 
 /// e4m3: 4 bits of exponent, 3 of mantissa, no infinities.
 struct fp8 {
+  unsigned char bits;
+};
+/// e4m3 whose sign is clear.
+struct ue4m3 {
+  unsigned char bits;
+};
+/// A power of two: 8 bits of exponent, of which 0 stands for zero.
+struct ue8m0 {
   unsigned char bits;
 };
 
@@ -16,6 +24,11 @@ __device__ __forceinline__ float to_float(fp8 x) {
   const float value =
       __uint_as_float(magnitude << 20) * 0x1p120f;  // rebias; exact for subnormals (below 2^-6), too
   return __uint_as_float((magnitude == 0x7f ? 0x7fc00000u : __float_as_uint(value)) | sign);
+}
+
+__device__ __forceinline__ float to_float(ue4m3 x) { return to_float(fp8{x.bits}); }
+__device__ __forceinline__ float to_float(ue8m0 x) {
+  return __uint_as_float(x.bits == 0xff ? 0x7fc00000u : static_cast<unsigned>(x.bits) << 23);
 }
 
 /// Two instructions per element: permute, subtract.
@@ -75,6 +88,17 @@ __device__ __forceinline__ fp8 from_float<fp8>(float x) {
   if (magnitude > 0x7f800000u) y = 0x7fu;
   return {static_cast<unsigned char>(bits >> 31 << 7 | y)};
 #endif
+}
+
+/// The magnitude.
+template <>
+__device__ __forceinline__ ue4m3 from_float<ue4m3>(float x) {
+  return {from_float<fp8>(fabsf(x)).bits};
+}
+/// The magnitude, rounded down to a power of two.
+template <>
+__device__ __forceinline__ ue8m0 from_float<ue8m0>(float x) {
+  return {static_cast<unsigned char>(__float_as_uint(x) >> 23 & 0xffu)};
 }
 
 /// The four values of a register as two pairs of fp16: 0 and 1, 2 and 3 (adjacent), or 0 and 2, 1 and 3

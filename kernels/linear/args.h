@@ -57,9 +57,10 @@ struct PrefetchLinearArgs : SplitNormLinearArgs {
 
 /// With quantized weights: `weight` is packed (packed_weights.h).
 struct QuantizedLinearArgs : PrefetchLinearArgs {
-  const void* scales;        // as scale_index() has them; of groups fp16, of rows and of blocks of fp8 fp32
+  const void* scales;        // as scale_index() has them, in WeightScale of packed_weights.cuh
   const signed char* zeros;  // as the scales: zero points minus 8; null where all are 8
   const int* order;          // [in]: column i multiplies x[order[i]]; null: i
+  const float* row_scales;   // nvfp4: [rows of weight]
 };
 
 }  // namespace warptune

@@ -55,8 +55,7 @@ class PackedRows {
     const int row = min_of(slot * kBlockRows + lane / 4, S::kRows - 1), k = block * S::kColumns;
 #pragma unroll
     for (int i = 0; i < S::kBlockScales; ++i)
-      to.scales[i] =
-          weight_scale<S::kIn, S::kWeights, S::kGroup>(args_.scales, row, k + i * 16 * S::kScaleFragments);
+      to.scales.template load<S::kIn>(i, args_.scales, row, k + i * 16 * S::kScaleFragments);
 #pragma unroll
     for (int i = 0; i < S::kZeroPoints; ++i)
       to.zeros[i] =

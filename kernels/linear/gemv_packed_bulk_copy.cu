@@ -22,7 +22,9 @@ struct PackedStages {
   static constexpr int kStages = kStages_, kSteps = ceil_div(S::kBlocks, S::kWarps);  // stages of a work tile
   /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
   static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
-                       kSlotBytes = S::kWarps * kBlockBytes, kScaleBytes = kSlotGroups * kBlockRows * 2,
+                       kSlotBytes = S::kWarps * kBlockBytes,
+                       kScaleSize = sizeof(WeightScale<S::kWeights, S::kGroup>),
+                       kScaleBytes = kSlotGroups * kBlockRows * kScaleSize,
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
   static constexpr int kMatrices = S::kSwiglu ? 2 : 1, kMatrixSlots = 2 * S::kTiles / kMatrices;
   struct alignas(128) MatrixScales {
@@ -93,8 +95,9 @@ class PackedProducer {
     for (int matrix = 0; matrix < P::kMatrices; ++matrix) {
       const int slot = matrix * (S::kSlots / 2) + tile_ * P::kMatrixSlots;
       tma_load_3d(stage.weights[matrix * P::kMatrixSlots], weight_map_, 0, block, slot, full, policy_);
-      if constexpr (S::kGroup != 0)
-        tma_load_3d(stage.scales[matrix].slots, scale_map_, 0, group, slot, full, policy_);
+      if constexpr (S::kGroup != 0)  // 16 bytes are a row of the map
+        tma_load_3d(stage.scales[matrix].slots, scale_map_, 0, group * kBlockRows * P::kScaleSize / 16, slot,
+                    full, policy_);
     }
     if constexpr (S::kZeros)
 #pragma unroll
@@ -130,14 +133,19 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
   for (int i = 0; i < 2 * S::kTiles; ++i) {
     PackedBlock<S>& to = weights[i / 2][i % 2];
     const int slot = P::slot(i / 2, i % 2);
+    const auto* const scales = stage.scales[slot / P::kMatrixSlots].slots[slot % P::kMatrixSlots];
     to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
+    if constexpr (is_fp4(S::kWeights)) {
+      to.scales = reinterpret_cast<const decltype(to.scales)*>(scales)[warp * kBlockRows + lane / 4];
+    } else {
 #pragma unroll
-    for (int j = 0; j < S::kBlockScales; ++j) {
-      const int group = S::kGroup < S::kColumns ? warp * S::kBlockScales + j : warp * S::kColumns / S::kGroup,
-                at = group * kBlockRows + lane / 4;
-      to.scales[j] = reinterpret_cast<const WeightScale<S::kWeights, S::kGroup>*>(
-          stage.scales[slot / P::kMatrixSlots].slots[slot % P::kMatrixSlots])[at];
-      if constexpr (S::kZeros) to.zeros[j] = static_cast<signed char>(stage.zeros[slot][at]);
+      for (int j = 0; j < S::kBlockScales; ++j) {
+        const int group =
+                      S::kGroup < S::kColumns ? warp * S::kBlockScales + j : warp * S::kColumns / S::kGroup,
+                  at = group * kBlockRows + lane / 4;
+        to.scales.values[j] = reinterpret_cast<const WeightScale<S::kWeights, S::kGroup>*>(scales)[at];
+        if constexpr (S::kZeros) to.zeros[j] = static_cast<signed char>(stage.zeros[slot][at]);
+      }
     }
   }
 }

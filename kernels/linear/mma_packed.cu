@@ -6,9 +6,10 @@
 // Loads: all threads copy tiles of x and blocks of weights to kStages stages with cp.async, the first
 //   weights before pdl_wait(). Rows of x are padded by 16 bytes, so that ldmatrix has no bank conflicts. With
 //   act-order, x is gathered by plain loads.
-// Arithmetic: weights are converted in registers. Where a warp has at most two token tiles, scales of groups
-//   multiply the sums of their columns, in fp32; else they multiply the weights, which are rounded to T once.
-//   Scales of rows multiply the sums. Scales are loaded a step ahead.
+// Arithmetic: weights are converted in registers. Scales of groups multiply the weights where that is exact
+//   (fp4), else, where a warp has at most two token tiles, the sums of their columns, in fp32; else they
+//   multiply the weights, which are rounded to T once. Scales of rows multiply the sums. Scales are loaded a
+//   step ahead.
 // Sync: cp_async_wait() and one __syncthreads() per step.
 // Combine: with kSplits every block writes fp32 sums to the workspace; the last block of a tile adds them in
 //   the order of the splits, so that runs agree bitwise, and resets the counter.
@@ -40,8 +41,11 @@ struct MmaPacked {
   /// Scales of a row in a block of weights, at least one for its zero point.
   static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
   static constexpr int kFragments = kColumns / 16, kScaleFragments = kFragments / kBlockScales;
-  static constexpr bool kScalesSums = kGroup != 0 && kMTiles <= 2;
+  /// fp16 does not have the range of the scales of mxfp4.
+  static constexpr bool kScalesSums =
+      kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> && (kMTiles <= 2 || kWeights == kWeightsMxfp4);
 
+  static_assert(!kScalesSums || kMTiles <= 2 || kScaleFragments == 2);
   static_assert(kIn % kColumns == 0 && kTileK % kColumns == 0 && kWarpM % 16 == 0 && kStages >= 2);
 };
 
@@ -89,8 +93,8 @@ class PackedTiles {
   /// What a lane needs of a step: of the blocks of its slots the scales of two columns of the sums, or of its
   /// row, and the zero points of its row.
   struct Scales {
-    WeightScale<S::kWeights, S::kGroup> scales[S::kTileBlocks][S::kSlots][S::kBlockScales]
-                                              [S::kScalesSums ? 2 : 1];
+    BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales[S::kTileBlocks][S::kSlots]
+                                                               [S::kScalesSums ? 2 : 1];
     signed char zeros[S::kTileBlocks][S::kSlots][S::kBlockScales];
   };
   __device__ __forceinline__ void load_scales(Scales& to, int step) const {
@@ -109,8 +113,8 @@ class PackedTiles {
           if constexpr (S::kGroup != 0)
 #pragma unroll
             for (int j = 0; j < (S::kScalesSums ? 2 : 1); ++j)
-              to.scales[block][n][i][j] = weight_scale<S::kIn, S::kWeights, S::kGroup>(
-                  args_.scales, row(n, S::kScalesSums ? lane % 4 * 2 + j : lane / 4), k);
+              to.scales[block][n][j].template load<S::kIn>(
+                  i, args_.scales, row(n, S::kScalesSums ? lane % 4 * 2 + j : lane / 4), k);
           if constexpr (S::kZeros)
             to.zeros[block][n][i] =
                 args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, row(n, lane / 4), k)];
@@ -121,7 +125,7 @@ class PackedTiles {
                                            const Scales& scales) const {
 #pragma unroll
     for (int block = 0; block < S::kTileBlocks; ++block) {
-      if constexpr (S::kScalesSums)
+      if constexpr (S::kScalesSums && S::kMTiles <= 2)
         multiply_and_scale(sums, step, block, scales);
       else
         scale_and_multiply(sums, step, block, scales);
@@ -145,7 +149,7 @@ class PackedTiles {
   /// Scale of the row, bias, and the store.
   template <int kBias>
   __device__ __forceinline__ void store(int token, int o, float sum) const {
-    if constexpr (S::kGroup == 0) sum *= weight_scale<S::kIn, S::kWeights, 0>(args_.scales, o, 0);
+    if constexpr (kHasRowScales<S::kWeights, S::kGroup>) sum *= row_scale<S::kWeights, S::kGroup>(args_, o);
     if constexpr (kBias != 0) sum += to_float(static_cast<const T*>(args_.bias)[o]);
     static_cast<T*>(args_.y)[static_cast<long long>(token) * S::kOut + o] = from_float<T>(sum);
   }
@@ -225,18 +229,24 @@ class PackedTiles {
           for (int m = 0; m < S::kMTiles; ++m)
             mma_m16n8k16<T>(partial[m], a[word * Word::kFragments + f][m], b[2 * f], b[2 * f + 1]);
         if ((word + 1) * Word::kFragments % S::kScaleFragments == 0)
-#pragma unroll
-          for (int m = 0; m < S::kMTiles; ++m)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              const float scale = to_float(scales.scales[block][n][group][i % 2]);
-              sums[m][n][i] = fmaf(scale, partial[m][i], sums[m][n][i]);
-              partial[m][i] = 0;
-            }
+          add_scaled(sums, partial, scales, block, n, group);
       }
     }
   }
-  /// Scales the weights, if groups have scales.
+  /// Adds the sums of a group times its scales, and clears them.
+  __device__ __forceinline__ void add_scaled(float (&sums)[S::kMTiles][S::kSlots][4],
+                                             float (&partial)[S::kMTiles][4], const Scales& scales, int block,
+                                             int n, int group) const {
+#pragma unroll
+    for (int m = 0; m < S::kMTiles; ++m)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float scale = scales.scales[block][n][i % 2][group];
+        sums[m][n][i] = fmaf(scale, partial[m][i], sums[m][n][i]);
+        partial[m][i] = 0;
+      }
+  }
+  /// Scales the weights, if groups have scales; where only fp32 holds these, the sums of a word, a group.
   __device__ __forceinline__ void scale_and_multiply(float (&sums)[S::kMTiles][S::kSlots][4], int step,
                                                      int block, const Scales& scales) const {
     uint4 bytes[S::kSlots];
@@ -253,16 +263,20 @@ class PackedTiles {
           load_fragment(a[f][m], step, block, m, word * Word::kFragments + f);
 #pragma unroll
       for (int n = 0; n < S::kSlots; ++n) {
+        float partial[S::kMTiles][4] = {};
         unsigned b[Word::kPairs];
         Word::convert(b, word_of(bytes[n], word), bias_of(scales, block, n, group));
-        if constexpr (S::kGroup != 0)
+        if constexpr (S::kGroup != 0 && !S::kScalesSums)
 #pragma unroll
           for (int i = 0; i < Word::kPairs; ++i)
-            b[i] = multiply_pair<T>(b[i], to_float(scales.scales[block][n][group][0]));
+            b[i] = scales.scales[block][n][0].template multiply<T>(
+                b[i], (word * Word::kFragments + i / 2) / S::kScaleFragments);
 #pragma unroll
         for (int f = 0; f < Word::kFragments; ++f)
 #pragma unroll
-          for (int m = 0; m < S::kMTiles; ++m) mma_m16n8k16<T>(sums[m][n], a[f][m], b[2 * f], b[2 * f + 1]);
+          for (int m = 0; m < S::kMTiles; ++m)
+            mma_m16n8k16<T>(S::kScalesSums ? partial[m] : sums[m][n], a[f][m], b[2 * f], b[2 * f + 1]);
+        if constexpr (S::kScalesSums) add_scaled(sums, partial, scales, block, n, group);
       }
     }
   }

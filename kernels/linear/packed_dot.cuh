@@ -1,7 +1,7 @@
 #pragma once
 // What the GEMVs on quantized weights share: their problem, the products of a block of packed weights and x
 // on tensor cores (weights are the M operand of mma.sync, tokens its N), x in shared memory, and the outputs.
-// Integers are exact in T. The sums of a group of columns are multiplied by its scale in fp32.
+// Weights are exact in T. The sums of a group of columns are multiplied by its scale in fp32.
 #include "kernels/common/mma.cuh"
 #include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
@@ -48,7 +48,7 @@ struct PackedGemv {
 template <class S>
 struct PackedBlock {
   uint4 bytes;
-  WeightScale<S::kWeights, S::kGroup> scales[max_of(S::kBlockScales, 1)];
+  BlockScales<S::kWeights, S::kGroup, max_of(S::kBlockScales, 1)> scales;
   signed char zeros[max_of(S::kZeroPoints, 1)];
 
   __device__ __forceinline__ unsigned word(int i) const {
@@ -96,15 +96,16 @@ __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
 #pragma unroll
       for (int half = 0; half < 2; ++half) weights[t][half].convert(a[half], pair);
 #pragma unroll
-      for (int f = 0; f < 2; ++f)
+      for (int f = 0; f < 2; ++f) {
         mma_m16n8k16<typename S::T>(S::kGroup == 0 ? sums[t] : partial[t],
                                     {a[0][f][0], a[1][f][0], a[0][f][1], a[1][f][1]}, b[2 * f], b[2 * f + 1]);
-      if (const int done = 2 * pair + 2; S::kGroup != 0 && done % S::kScaleFragments == 0) {
-        const int group = done / S::kScaleFragments - 1;
+        if (const int done = 2 * pair + f + 1; S::kGroup != 0 && done % S::kScaleFragments == 0) {
+          const int group = done / S::kScaleFragments - 1;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          sums[t][i] = fmaf(to_float(weights[t][i / 2].scales[group]), partial[t][i], sums[t][i]);
-          partial[t][i] = 0;
+          for (int i = 0; i < 4; ++i) {
+            sums[t][i] = fmaf(weights[t][i / 2].scales[group], partial[t][i], sums[t][i]);
+            partial[t][i] = 0;
+          }
         }
       }
     }
@@ -162,10 +163,9 @@ struct PackedOutput {
         is_valid(i < S::kResults && output < S::kOut) {
     if (!is_valid) return;
     residual = load_residual<T, S::kOut, S::kEpilogue>(args, token, output);
-    if constexpr (S::kGroup == 0) {
-      scale = weight_scale<S::kIn, S::kWeights, 0>(args.scales, output, 0);
-      if constexpr (S::kSwiglu)
-        up_scale = weight_scale<S::kIn, S::kWeights, 0>(args.scales, output + S::kOut, 0);
+    if constexpr (kHasRowScales<S::kWeights, S::kGroup>) {
+      scale = row_scale<S::kWeights, S::kGroup>(args, output);
+      if constexpr (S::kSwiglu) up_scale = row_scale<S::kWeights, S::kGroup>(args, output + S::kOut);
     }
   }
 

@@ -11,9 +11,12 @@ namespace warptune {
 template <int kWeights, class Args>
 using WeightArgsOf = typename Conditional<kWeights == kWeightsSame, Args, QuantizedLinearArgs>::type;
 
-/// Scales of groups are fp16, those of rows and of blocks of fp8 are fp32.
+/// Scales of groups are fp16, of fp4 bytes; those of rows and of blocks of fp8 are fp32.
 template <int kWeights, int kGroup>
-using WeightScale = typename Conditional<kGroup == 0 || kWeights == kWeightsFp8, float, fp16>::type;
+using WeightScale = typename Conditional<
+    kGroup == 0 || kWeights == kWeightsFp8, float,
+    typename Conditional<kWeights == kWeightsNvfp4, ue4m3,
+                         typename Conditional<kWeights == kWeightsMxfp4, ue8m0, fp16>::type>::type>::type;
 
 /// The scale of the group that column `k` of a row is in; kGroup 0: of the row.
 template <int kIn, int kWeights, int kGroup>
@@ -21,6 +24,16 @@ __device__ __forceinline__ WeightScale<kWeights, kGroup> weight_scale(const void
                                                                       int k) {
   return static_cast<const WeightScale<kWeights, kGroup>*>(
       scales)[scale_index(kWeights, kGroup, kIn, row, k)];
+}
+
+/// Whether rows have a scale of fp32, which multiplies their sums.
+template <int kWeights, int kGroup>
+inline constexpr bool kHasRowScales = kGroup == 0 || kWeights == kWeightsNvfp4;
+
+template <int kWeights, int kGroup>
+__device__ __forceinline__ float row_scale(const QuantizedLinearArgs& args, long long row) {
+  static_assert(kHasRowScales<kWeights, kGroup>);
+  return kWeights == kWeightsNvfp4 ? args.row_scales[row] : static_cast<const float*>(args.scales)[row];
 }
 
 /// A row of weights of T.
@@ -51,13 +64,16 @@ struct PackedWeights {
   __device__ __forceinline__ float operator[](int i) const {
     const PackedPosition at = packed_position(kWeights, kIn, row, i);
     const unsigned char byte = static_cast<const unsigned char*>(args.weight)[at.byte];
-    return value(byte, at.shift, i) * to_float(weight_scale<kIn, kWeights, kGroup>(args.scales, row, i));
+    const float scaled =
+        value(byte, at.shift, i) * to_float(weight_scale<kIn, kWeights, kGroup>(args.scales, row, i));
+    return kWeights == kWeightsNvfp4 ? scaled * args.row_scales[row] : scaled;
   }
 
  private:
   __device__ __forceinline__ float value(unsigned char byte, int shift, int i) const {
     if constexpr (kWeights == kWeightsFp8) return to_float(fp8{byte});
     if constexpr (kWeights == kWeightsInt8) return to_float(static_cast<signed char>(byte));
+    if constexpr (is_fp4(kWeights)) return fp4_value(byte >> shift & 15);
     int zero = 8;
     if constexpr (kZeros != 0) zero += args.zeros[scale_index(kWeights, kGroup, kIn, row, i)];
     return static_cast<float>((byte >> shift & 15) - zero);
@@ -92,7 +108,7 @@ __device__ __forceinline__ unsigned and_or(unsigned a, unsigned b, unsigned c) {
 /// Elephants Can't Run: Bringing Large Scale MoE Models into Cloud Scale Production", 2022.
 template <class T, int kWeights>
 struct WeightWord {
-  static constexpr int kFragments = kWeights == kWeightsInt4 ? 2 : 1, kPairs = 2 * kFragments;
+  static constexpr int kFragments = weight_bits(kWeights) == 4 ? 2 : 1, kPairs = 2 * kFragments;
   static constexpr bool kBf16 = is_same<T, bf16>;
   static constexpr unsigned kOne = kBf16 ? 0x3f803f80u : 0x3c003c00u,
                             kMinusZero = 0x80008000u;  // neutral in an addition
@@ -115,6 +131,12 @@ struct WeightWord {
       } else if constexpr (kWeights == kWeightsInt8) {
         const unsigned v = __byte_perm(word ^ 0x80808080u, 0x64646464u, i == 0 ? 0x4140 : 0x4342);
         pairs[i] = fma_pairs<T>(v, kOne, 0xe480e480u);  // minus 2^10 + 128
+      } else if constexpr (is_fp4(kWeights)) {
+        // As e4m3, below: both nibbles to the top of their halves, then the magnitude below the sign.
+        constexpr unsigned kRebias = kBf16 ? 0x7e807e80u : 0x74007400u;  // 2^126, 2^14
+        const unsigned v = word << 4 * (3 - i), magnitude = v >> (kBf16 ? 6 : 3);
+        pairs[i] = fma_pairs<T>(v & 0x80008000u | magnitude & (kBf16 ? 0x01c001c0u : 0x0e000e00u), kRebias,
+                                kMinusZero);
       } else {
         // The exponent of e4m3 has another bias than that of T.
         constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u;  // 2^120, 2^8
@@ -132,5 +154,60 @@ __device__ __forceinline__ unsigned multiply_pair(unsigned pair, float scale) {
   const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
   return pack2<T>(v[0] * scale, v[1] * scale);
 }
+
+/// Whether weights of fp4 times the scale of their group are exact in T: six bits of mantissa with ue4m3, two
+/// with ue8m0, which has the range of bf16.
+template <class T, int kWeights>
+inline constexpr bool kScaledWeightsAreExact = kWeights == kWeightsNvfp4 ||
+                                               (kWeights == kWeightsMxfp4 && is_same<T, bf16>);
+
+/// The scales of a row for the kCount groups of a block of weights. Those of fp4 are a vector of bytes.
+template <int kWeights, int kGroup, int kCount>
+struct BlockScales {
+  using Scale = WeightScale<kWeights, kGroup>;
+  static constexpr bool kBytes = is_fp4(kWeights);
+  typename Conditional<kBytes, unsigned, Scale>::type values[kBytes ? kCount / 4 : kCount];
+
+  /// Scale i, that of column k of a row; with i = 0 all of fp4.
+  template <int kIn>
+  __device__ __forceinline__ void load(int i, const void* scales, long long row, int k) {
+    if constexpr (!kBytes) {
+      values[i] = weight_scale<kIn, kWeights, kGroup>(scales, row, k);
+    } else if (i == 0) {
+      const int first = k / block_columns(kWeights) * block_columns(kWeights);
+      const auto vec = load_vec<kCount / 4>(reinterpret_cast<const unsigned*>(
+          static_cast<const unsigned char*>(scales) + scale_index(kWeights, kGroup, kIn, row, first)));
+#pragma unroll
+      for (int w = 0; w < kCount / 4; ++w) values[w] = vec[w];
+    }
+  }
+  __device__ __forceinline__ float operator[](int i) const {
+    if constexpr (kWeights == kWeightsNvfp4)
+      return __uint_as_float(byte(i, 0x0444) >> 4) * 0x1p120f;
+    else if constexpr (kWeights == kWeightsMxfp4)
+      return __uint_as_float(byte(i, 0x0444) >> 1);
+    else
+      return to_float(values[i]);
+  }
+  /// Pairs of T times scale i.
+  template <class T>
+  __device__ __forceinline__ unsigned multiply(unsigned pair, int i) const {
+    if constexpr (kScaledWeightsAreExact<T, kWeights>) {
+      constexpr bool kBf16 = is_same<T, bf16>;
+      constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u, kMinusZero = 0x80008000u;  // 2^120, 2^8
+      unsigned scale = byte(i, 0x0404 | i % 4 << 4) >> (kWeights == kWeightsNvfp4 && kBf16 ? 4 : 1);
+      if constexpr (kWeights == kWeightsNvfp4) scale = fma_pairs<T>(scale, kRebias, kMinusZero);
+      return fma_pairs<T>(pair, scale, kMinusZero);
+    } else {
+      return multiply_pair<T>(pair, (*this)[i]);
+    }
+  }
+
+ private:
+  /// Byte i on top of a word whose other bytes `selector` chooses; 4: zero.
+  __device__ __forceinline__ unsigned byte(int i, unsigned selector) const {
+    return __byte_perm(values[i / 4], 0, static_cast<unsigned>(i % 4) << 12 | selector);
+  }
+};
 
 }  // namespace warptune

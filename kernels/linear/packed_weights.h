@@ -15,13 +15,29 @@ inline constexpr int kWeightsSame = 0;  // as x
 inline constexpr int kWeightsInt8 = 1;
 inline constexpr int kWeightsInt4 = 2;  // unsigned nibbles: the value plus 8
 inline constexpr int kWeightsFp8 = 3;   // e4m3
+// Nibbles of e2m1: a sign, two bits of exponent, one of mantissa; 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
+inline constexpr int kWeightsNvfp4 = 4;  // groups of 16 columns have a scale of ue4m3, rows one of fp32
+inline constexpr int kWeightsMxfp4 = 5;  // groups of 32 columns have a scale of ue8m0, a power of two
 
 inline constexpr int kBlockRows = 8, kBlockRowBytes = 64, kBlockBytes = kBlockRows * kBlockRowBytes;
 /// Rows that share a scale where weights are fp8 with a group: blocks of 128 x 128.
 inline constexpr int kFp8ScaleRows = 128;
 
+WARPTUNE_HOST_DEVICE constexpr bool is_fp4(int weights) {
+  return weights == kWeightsNvfp4 || weights == kWeightsMxfp4;
+}
+/// Columns of a group of fp4.
+WARPTUNE_HOST_DEVICE constexpr int fp4_group(int weights) { return weights == kWeightsNvfp4 ? 16 : 32; }
 /// Bits of a quantized weight.
-WARPTUNE_HOST_DEVICE constexpr int weight_bits(int weights) { return weights == kWeightsInt4 ? 4 : 8; }
+WARPTUNE_HOST_DEVICE constexpr int weight_bits(int weights) {
+  return weights == kWeightsInt4 || is_fp4(weights) ? 4 : 8;
+}
+/// The value of a nibble of e2m1: below 1 in steps of 0.5, then 2 or 3 times a power of two.
+WARPTUNE_HOST_DEVICE constexpr float fp4_value(int nibble) {
+  const int magnitude = nibble & 7,
+            quarters = magnitude < 2 ? 2 * magnitude : (2 + magnitude % 2) << magnitude / 2;
+  return static_cast<float>((nibble & 8) != 0 ? -quarters : quarters) / 4;
+}
 /// Columns of a block.
 WARPTUNE_HOST_DEVICE constexpr int block_columns(int weights) {
   return 8 * kBlockRowBytes / weight_bits(weights);
@@ -35,18 +51,25 @@ WARPTUNE_HOST_DEVICE constexpr long long packed_bytes(int weights, long long row
 }
 
 /// Scales of a packed matrix, and its zero points: with `group` columns of a row to one [ceil(rows /
-/// 8)][columns / group][8 rows], of fp8 [ceil(rows / 128)][columns / 128] for blocks of 128 x 128; without
-/// groups [rows].
+/// 8)][columns / group][8 rows], of fp8 [ceil(rows / 128)][columns / 128] for blocks of 128 x 128, of fp4
+/// [ceil(rows / 8)][blocks of a row][8 rows][groups of a block], so that a lane loads those of its row at
+/// once; without groups [rows].
 WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, long long columns, long long row,
                                                      long long column) {
   if (group == 0) return row;
   const long long groups = columns / group;
   if (weights == kWeightsFp8) return row / kFp8ScaleRows * groups + column / group;
+  if (is_fp4(weights)) {
+    const long long in_block = block_columns(weights), at = column % in_block / group;
+    const long long block = row / kBlockRows * packed_blocks_of_row(weights, columns) + column / in_block;
+    return (block * kBlockRows + row % kBlockRows) * (in_block / group) + at;
+  }
   return (row / kBlockRows * groups + column / group) * kBlockRows + row % kBlockRows;
 }
 WARPTUNE_HOST_DEVICE constexpr long long scale_count(int weights, int group, long long rows,
                                                      long long columns) {
   if (group == 0) return rows;
+  if (is_fp4(weights)) return packed_bytes(weights, rows, columns) * 2 / group;
   const long long per_scale = weights == kWeightsFp8 ? kFp8ScaleRows : kBlockRows;
   return (rows + per_scale - 1) / per_scale * (columns / group) * (weights == kWeightsFp8 ? 1 : kBlockRows);
 }
@@ -62,7 +85,7 @@ WARPTUNE_HOST_DEVICE constexpr PackedPosition packed_position(int weights, long 
   const long long block =
       row / kBlockRows * packed_blocks_of_row(weights, columns) + column / block_columns(weights);
   const long long from = block * kBlockBytes + row % kBlockRows * kBlockRowBytes + lane * 16;
-  if (weights != kWeightsInt4) return {from + fragment * 4 + k / 8 * 2 + k % 2, 0};
+  if (weight_bits(weights) == 8) return {from + fragment * 4 + k / 8 * 2 + k % 2, 0};
   const long long nibble = fragment % 2 * 2 + k / 8 + k % 2 * 4;
   return {from + fragment / 2 * 4 + nibble / 2, static_cast<int>(nibble % 2 * 4)};
 }

@@ -49,13 +49,14 @@ struct PackedWgmma {
   // Of a stage: slots of eight rows, blocks of weights of a slot, scales of a row.
   static constexpr int kSlots = kRows / kBlockRows, kColumns = block_columns(kWeights),
                        kTileBlocks = kTileK / kColumns, kSlotBytes = kTileBlocks * kBlockBytes;
-  static constexpr int kTileScales = kGroup == 0 ? 0 : ceil_div(kTileK, max_of(kGroup, 1));
+  static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
   static constexpr int kXOffset = 0, kXColumnTile = kN * 128, kWeightOffset = kTileK / 64 * kXColumnTile,
                        kLoadedBytes = kWeightOffset + kSlots * kSlotBytes,
                        kStageBytes = 1024 * ceil_div(kLoadedBytes, 1024);
 
   static constexpr bool kTakesTurns = kWarpgroups == 2;
-  static constexpr bool kScalesSums = kGroup != 0 && kN <= 64;
+  static constexpr bool kScalesSums =
+      kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> && (kN <= 64 || kWeights == kWeightsMxfp4);
   static constexpr int kTiles = kMatrices * kSubtiles,  // m64 tiles of a warpgroup
       kBatchColumns = min_of(kScalesSums ? kGroup : kColumns, kColumns), kBatchFragments = kBatchColumns / 16,
                        kBatchWords = kBatchFragments / Word::kFragments,
@@ -150,7 +151,7 @@ struct PackedProducer {
                                   at / kMatrixSlots * kRowSlots +
                                   min_of(work.tile * kMatrixSlots + at % kMatrixSlots, kRowSlots - 1)),
                         scale = scale_index(S::kWeights, S::kGroup, S::kIn, row, column);
-        prefetch_l2(static_cast<const fp16*>(args.scales) + scale);
+        prefetch_l2(static_cast<const WeightScale<S::kWeights, S::kGroup>*>(args.scales) + scale);
         if constexpr (S::kZeros) prefetch_l2(args.zeros + scale);
       }
     }
@@ -189,7 +190,6 @@ class PackedMainloop {
   using Consumer = StreamingConsumer<S>;
   using T = typename S::T;
   using Word = typename S::Word;
-  using Scale = WeightScale<S::kWeights, S::kGroup>;
 
   /// What a lane has of a block of weights of each of its two slots.
   struct Block {
@@ -197,15 +197,15 @@ class PackedMainloop {
   };
   /// The scales of a lane's rows in a stage.
   struct Scales {
-    Scale scales[S::kTiles][2][max_of(S::kTileScales, 1)];
-    signed char zeros[S::kTiles][2][S::kZeros ? S::kTileScales : 1];
+    BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales[S::kTiles][2][S::kTileBlocks];
+    signed char zeros[S::kTiles][2][S::kTileBlocks][S::kZeros ? S::kBlockScales : 1];
   };
 
   __device__ __forceinline__ PackedMainloop(Consumer& consumer, const QuantizedLinearArgs& args)
       : consumer_(consumer), args_(args) {}
 
   __device__ __forceinline__ int run() {
-    if constexpr (S::kGroup == 0) load_row_scales();
+    if constexpr (kHasRowScales<S::kWeights, S::kGroup>) load_row_scales();
     if constexpr (S::kScalesSums)
 #pragma unroll
       for (int tile = 0; tile < S::kTiles; ++tile)
@@ -215,7 +215,7 @@ class PackedMainloop {
     load_first_block();
     int last = 0;
     for (int step = work().first_step; step < work().end_step; ++step) last = multiply_stage(step);
-    if constexpr (S::kGroup == 0)
+    if constexpr (kHasRowScales<S::kWeights, S::kGroup>)
 #pragma unroll
       for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
@@ -243,9 +243,14 @@ class PackedMainloop {
   static constexpr __device__ __forceinline__ int fragment(int i) {
     return (block(i) * S::kColumns + part(i) * S::kBatchColumns) / 16;
   }
-  /// Which scale of a row in a stage the column `column` of block(i) has.
-  static constexpr __device__ __forceinline__ int scale_of(int i, int column) {
-    return (block(i) * S::kColumns + column) / max_of(S::kGroup, 1);
+  /// Which scale of a block the column `column` of the block has.
+  static constexpr __device__ __forceinline__ int scale_of(int column) {
+    return column * S::kBlockScales / S::kColumns;
+  }
+
+  /// The same for pair `pair` of a word.
+  static constexpr __device__ __forceinline__ int scale_of_pair(int word, int pair) {
+    return scale_of(word * S::kColumns / 4 + pair / 2 * 16);
   }
 
   /// The slot, within a work tile, of half `half` of this warp's rows; of a last m64 tile that has fewer rows
@@ -263,22 +268,24 @@ class PackedMainloop {
   }
   __device__ __forceinline__ void load_row_scales() {
 #pragma unroll
-    for (int tile = 0; tile < S::kTiles; ++tile)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        row_scales_[tile][half] = static_cast<const float*>(args_.scales)[row(tile, half)];
+    for (int i = 0; i < S::kTiles * 2; ++i)
+      row_scales_[i / 2][i % 2] = row_scale<S::kWeights, S::kGroup>(args_, row(i / 2, i % 2));
   }
   __device__ __forceinline__ void load_scales(Scales& to, int step) const {
+    if constexpr (S::kGroup != 0)
 #pragma unroll
-    for (int i = 0; i < S::kTiles * 2 * S::kTileScales; ++i) {
-      const int tile = i / S::kTileScales / 2, half = i / S::kTileScales % 2, j = i % S::kTileScales,
-                column = work().column(step) + j * S::kGroup;
-      to.scales[tile][half][j] =
-          weight_scale<S::kIn, S::kWeights, S::kGroup>(args_.scales, row(tile, half), column);
-      if constexpr (S::kZeros)
-        to.zeros[tile][half][j] =
-            args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, row(tile, half), column)];
-    }
+      for (int i = 0; i < S::kTiles * 2 * S::kTileBlocks; ++i) {
+        const int tile = i / S::kTileBlocks / 2, half = i / S::kTileBlocks % 2, block = i % S::kTileBlocks;
+        const long long at = row(tile, half);
+#pragma unroll
+        for (int j = 0; j < S::kBlockScales; ++j) {
+          const int column = work().column(step) + block * S::kColumns + j * S::kGroup;
+          to.scales[tile][half][block].template load<S::kIn>(j, args_.scales, at, column);
+          if constexpr (S::kZeros)
+            to.zeros[tile][half][block][j] =
+                args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, at, column)];
+        }
+      }
   }
   __device__ __forceinline__ void load_block(int i, const unsigned char* stage) {
 #pragma unroll
@@ -291,7 +298,7 @@ class PackedMainloop {
   __device__ __forceinline__ void convert(int i) {
 #pragma unroll
     for (int w = 0; w < S::kBatchWords; ++w) {
-      const int word = part(i) * S::kBatchWords + w, scale = scale_of(i, word * S::kColumns / 4);
+      const int word = part(i) * S::kBatchWords + w, scale = scale_of(word * S::kColumns / 4);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const uint4& v = block_.bytes[half];
@@ -301,11 +308,12 @@ class PackedMainloop {
                       : word == 1 ? v.y
                       : word == 2 ? v.z
                                   : v.w,
-                      Word::bias(8 + (S::kZeros ? scales_.zeros[tile(i)][half][scale] : 0)));
+                      Word::bias(8 + (S::kZeros ? scales_.zeros[tile(i)][half][block(i)][scale] : 0)));
 #pragma unroll
         for (int j = 0; j < Word::kPairs; ++j) {
           if constexpr (S::kGroup != 0 && !S::kScalesSums)
-            pairs[j] = multiply_pair<T>(pairs[j], to_float(scales_.scales[tile(i)][half][scale]));
+            pairs[j] = scales_.scales[tile(i)][half][block(i)].template multiply<T>(pairs[j],
+                                                                                    scale_of_pair(word, j));
           a_[w * Word::kFragments + j / 2][j % 2 * 2 + half] = pairs[j];
         }
       }
@@ -363,8 +371,8 @@ class PackedMainloop {
       if constexpr (S::kScalesSums)
         if (ends_group(i)) {
           const auto& scales = scales_.scales[tile(i)];
-          const int at = scale_of(i, part(i) * S::kBatchColumns);
-          const float factors[2] = {to_float(scales[0][at]), to_float(scales[1][at])};
+          const int at = scale_of(part(i) * S::kBatchColumns);
+          const float factors[2] = {scales[0][block(i)][at], scales[1][block(i)][at]};
 #pragma unroll
           for (int j = 0; j < S::kN / 2; ++j)
             sum_of(tile(i))[j] = fmaf(factors[j / 2 % 2], batch_sum_[j], sum_of(tile(i))[j]);
@@ -382,7 +390,7 @@ class PackedMainloop {
   Scales scales_;                      // of the stage
   unsigned a_[S::kBatchFragments][4];  // of a batch
   float batch_sum_[S::kN / 2];         // with kScalesSums
-  float row_scales_[S::kTiles][2];     // without groups
+  float row_scales_[S::kTiles][2];     // with kHasRowScales
 };
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,

@@ -122,6 +122,24 @@ TEST(Fp8, EveryBitPatternSurvivesARoundTrip) {
   }
 }
 
+TEST(UnsignedScales, HoldMagnitudes) {
+  for (unsigned pattern = 0; pattern < 0x100; ++pattern) {
+    const auto stored = static_cast<std::uint8_t>(pattern);
+    const double e4m3 = load(DType::ue4m3, &stored, 0), e8m0 = load(DType::ue8m0, &stored, 0);
+    EXPECT_EQ(std::isnan(e8m0), pattern == 0xff);
+    if (pattern < 0x7f) {
+      EXPECT_EQ(e4m3, load(DType::fp8, &stored, 0));
+      EXPECT_EQ(ue4m3(static_cast<float>(-e4m3)).bits, pattern);
+    }
+    if (pattern == 0xff) continue;
+    EXPECT_EQ(e8m0, pattern == 0 ? 0 : std::exp2(static_cast<int>(pattern) - 127));
+    EXPECT_EQ(ue8m0(static_cast<float>(e8m0)).bits, pattern);
+  }
+  EXPECT_EQ(round_to(DType::ue8m0, -0.99), 0.5) << "down to a power of two";
+  EXPECT_EQ(round_to(DType::ue8m0, 4), 4);
+  EXPECT_EQ(round_to(DType::ue4m3, 1000), 448);
+}
+
 TEST(Int8, RoundsToEvenAndSaturates) {
   EXPECT_EQ(round_to(DType::int8, 2.5), 2);
   EXPECT_EQ(round_to(DType::int8, -3.5), -4);

@@ -40,6 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                     "packed weights");
       const std::size_t scales = count(scale_count(format.weights, format.group, rows, columns));
       fuzz::promise(matrix->scales.size() == scales * size_of(scale_dtype(format)), "a scale per group");
+      fuzz::promise(matrix->row_scales.size() == (format.weights == kWeightsNvfp4 ? count(rows) : 0),
+                    "a scale per row");
       fuzz::promise(matrix->zeros.size() == (format.zeros ? scales : 0), "a zero point per group");
       fuzz::promise(matrix->order.size() == (format.act_order ? count(columns) : 0), "an index per column");
       for (const std::int32_t i : matrix->order)

@@ -92,6 +92,22 @@ TEST(QuantizationConfig, ReadsCompressedTensors) {
       WeightStorage::plain, {.weights = kWeightsFp8, .group = 128});
 }
 
+TEST(QuantizationConfig, ReadsFloatsOf4Bits) {
+  const auto fp4 = [](const char* group) {
+    return R"({"num_bits": 4, "type": "float", "group_size": )" + std::string(group) + "}";
+  };
+  expect_scheme(parse(group_of(fp4("16"), "nvfp4-pack-quantized")), WeightStorage::fp4,
+                {.weights = kWeightsNvfp4, .group = 16});
+  expect_scheme(parse(group_of(fp4("32"), "mxfp4-pack-quantized")), WeightStorage::fp4,
+                {.weights = kWeightsMxfp4, .group = 32});
+  for (const bool activations : {true, false}) {
+    const auto config = parse(R"({"quant_method": "modelopt", "quant_algo": ")" +
+                              std::string(activations ? "NVFP4" : "W4A16_NVFP4") + R"("})");
+    expect_scheme(config, WeightStorage::modelopt, {.weights = kWeightsNvfp4, .group = 16});
+    EXPECT_EQ(config.notes.size(), activations ? 1u : 0u);
+  }
+}
+
 TEST(QuantizationConfig, NotesWhatIsNotApplied) {
   EXPECT_TRUE(parse(kGptq + "}").notes.empty());
   const auto config = parse(
@@ -109,12 +125,13 @@ TEST(QuantizationConfig, IgnoredModulesAreIn16Bits) {
   };
   EXPECT_FALSE(ignores("null"));
   EXPECT_FALSE(ignores("[]"));
-  for (const char* const name : {"model.layers.1.mlp.down_proj", "down_proj", "mlp", "model.layers.1",
-                                 "re:.*down_proj", "re:model", "re:.*layers.(0|1)\\\\.mlp.*", "Linear"})
-    for (const char* const key : {"modules_to_not_convert", "ignore", "ignored_layers"})
-      EXPECT_TRUE(ignores("[\"lm_head\", \"" + std::string(name) + "\"]", key)) << name;
   for (const char* const name :
-       {"proj", "down", "model.layers", "layers.10", "layers.1.mlp.down_proj.weight", "re:layers", "re:.*up"})
+       {"model.layers.1.mlp.down_proj", "down_proj", "mlp", "model.layers.1", "re:.*down_proj", "re:model",
+        "re:.*layers.(0|1)\\\\.mlp.*", "Linear", "model.layers.1*", "*down_proj"})
+    for (const char* const key : {"modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules"})
+      EXPECT_TRUE(ignores("[\"lm_head\", \"" + std::string(name) + "\"]", key)) << name;
+  for (const char* const name : {"proj", "down", "model.layers", "layers.10", "layers.1.mlp.down_proj.weight",
+                                 "re:layers", "re:.*up", "layers.1*", "model.layers.1*up_proj"})
     EXPECT_EQ(ignores("[\"" + std::string(name) + "\"]"), name == std::string("model.layers")) << name;
 }
 
@@ -149,9 +166,14 @@ TEST(QuantizationConfig, WrongConfigsAreOneSentence) {
   expect_error("[]", "'quantization_config' is []; it must be an object");
   expect_error("{}", "quantization_config: key 'quant_method' is missing");
   expect_error(R"({"quant_method": 4})", "'quant_method' is 4; it must be a string");
-  expect_error(R"({"quant_method": "bitsandbytes"})",
-               R"('quant_method' is "bitsandbytes"; it must be gptq, awq, compressed-tensors or fp8)");
-  expect_error(R"({"quant_method": "modelopt"})", "checkpoints of quant_method 'modelopt' are not read yet");
+  expect_error(
+      R"({"quant_method": "bitsandbytes"})",
+      R"('quant_method' is "bitsandbytes"; it must be gptq, awq, compressed-tensors, fp8 or modelopt)");
+  expect_error(R"({"quant_method": "modelopt"})", "key 'quant_algo' is missing");
+  expect_error(R"({"quant_method": "modelopt", "quant_algo": "NVFP4_AWQ"})",
+               "it must be NVFP4 or W4A16_NVFP4");
+  expect_error(R"({"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 32})", "it must be 16");
+  expect_error(R"({"quant_method": "mxfp4"})", "compressed-tensors where weights are mxfp4");
   expect_error(R"({"quant_method": "gptq", "bits": 3, "group_size": 128})", "'bits' is 3; it must be 4 or 8");
   expect_error(R"({"quant_method": "gptq", "bits": "4", "group_size": 128})", "an integer");
   expect_error(R"({"quant_method": "gptq", "bits": 4})", "'group_size' is missing");
@@ -180,7 +202,16 @@ TEST(QuantizationConfig, WrongConfigsAreOneSentence) {
   expect_error(group_of("[]"), "config_groups: group_0: 'weights' is []; it must be an object");
   expect_error(group_of(R"({"num_bits": 3})"), "'num_bits' is 3; it must be 4 or 8");
   expect_error(group_of(R"({"num_bits": 4, "type": "complex"})"), "int or float");
-  expect_error(group_of(R"({"num_bits": 4, "type": "float"})"), "floats of 4 bits are not read yet");
+  expect_error(group_of(R"({"num_bits": 4, "type": "float"})"), "'group_size' is missing");
+  const auto fp4 = [](const std::string& more) {
+    return R"({"num_bits": 4, "type": "float", )" + more + "}";
+  };
+  expect_error(group_of(fp4(R"("group_size": 64)"), "nvfp4-pack-quantized"), "16 (nvfp4) or 32 (mxfp4)");
+  expect_error(group_of(fp4(R"("group_size": 16, "actorder": "group")"), "nvfp4-pack-quantized"),
+               "'actorder' is \"group\"; it must be null");
+  expect_error(group_of(fp4(R"("group_size": 16)"), "mxfp4-pack-quantized"),
+               "it must be nvfp4-pack-quantized");
+  expect_error(group_of(fp4(R"("group_size": 32)"), "pack-quantized"), "it must be mxfp4-pack-quantized");
   expect_error(group_of(R"({"num_bits": 4, "dynamic": true})"), "'dynamic' is true; it must be false");
   expect_error(group_of(R"({"num_bits": 8, "symmetric": false})"), "true where weights have 8 bits");
   expect_error(group_of(R"({"num_bits": 4, "strategy": "group", "group_size": 16})"), "32, 64, 128 or -1");
@@ -193,9 +224,6 @@ TEST(QuantizationConfig, WrongConfigsAreOneSentence) {
                "key 'block_structure' is missing; it must be [128, 128]");
   expect_error(group_of(R"({"num_bits": 4})", "int-quantized"), "pack-quantized where weights have 4 bits");
   expect_error(group_of(R"({"num_bits": 8})", "dense"), "pack-quantized or int-quantized");
-  expect_error(group_of("{}", "nvfp4-pack-quantized"),
-               "checkpoints of format 'nvfp4-pack-quantized' are not read yet");
-  expect_error(group_of("{}", "mxfp4-pack-quantized"), "are not read yet");
   expect_error(group_of(R"({"num_bits": 4})", "pack-quantized",
                         R"(, "sparsity_config": {"format": "sparse-24-bitmask"})"),
                "it must be dense");

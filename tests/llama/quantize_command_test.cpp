@@ -61,7 +61,8 @@ class QuantizeCommand : public ::testing::Test {
 
 TEST_F(QuantizeCommand, TheFolderDecodesAsTheModelWithWeights) {
   for (const std::string model : {"gqa", "tied", "mha"})  // bf16, fp16, fp32
-    for (const std::string weights : {"int4:group=32", "int4:group=64", "int4:group=0", "int8", "fp8"}) {
+    for (const std::string weights :
+         {"int4:group=32", "int4:group=64", "int4:group=0", "int8", "fp8", "nvfp4", "mxfp4"}) {
       const fs::path out = folder_ / (model + weights);
       ASSERT_EQ(quantize(golden(model), weights, out), 0) << output_;
       EXPECT_TRUE(says(" MB in 1 file, " + weights)) << output_;
@@ -77,15 +78,44 @@ TEST_F(QuantizeCommand, TheFolderDecodesAsTheModelWithWeights) {
 
 TEST_F(QuantizeCommand, WritesTheLayoutOfCompressedTensors) {
   struct Case {
-    std::string weights, format, type, strategy, weight, stored;
+    std::string weights, format, type, strategy, weight, stored, scale;
     int bits;
     std::vector<std::int64_t> weight_shape, scale_shape;
   };
   const Case cases[] = {
-      {"int4:group=32", "pack-quantized", "int", "group", "weight_packed", "I32", 4, {64, 16}, {64, 4}},
-      {"int4:group=0", "pack-quantized", "int", "channel", "weight_packed", "I32", 4, {64, 16}, {64, 1}},
-      {"int8", "int-quantized", "int", "channel", "weight", "I8", 8, {64, 128}, {64, 1}},
-      {"fp8", "float-quantized", "float", "channel", "weight", "F8_E4M3", 8, {64, 128}, {64, 1}}};
+      {"int4:group=32",
+       "pack-quantized",
+       "int",
+       "group",
+       "weight_packed",
+       "I32",
+       "F16",
+       4,
+       {64, 16},
+       {64, 4}},
+      {"int4:group=0",
+       "pack-quantized",
+       "int",
+       "channel",
+       "weight_packed",
+       "I32",
+       "F32",
+       4,
+       {64, 16},
+       {64, 1}},
+      {"int8", "int-quantized", "int", "channel", "weight", "I8", "F32", 8, {64, 128}, {64, 1}},
+      {"fp8", "float-quantized", "float", "channel", "weight", "F8_E4M3", "F32", 8, {64, 128}, {64, 1}},
+      {"nvfp4",
+       "nvfp4-pack-quantized",
+       "float",
+       "tensor_group",
+       "weight_packed",
+       "U8",
+       "F8_E4M3",
+       4,
+       {64, 64},
+       {64, 8}},
+      {"mxfp4", "mxfp4-pack-quantized", "float", "group", "weight_packed", "U8", "U8", 4, {64, 64}, {64, 4}}};
   for (const Case& c : cases) {
     const fs::path out = folder_ / c.weights;
     ASSERT_EQ(quantize(golden("gqa"), c.weights, out), 0) << output_;
@@ -99,13 +129,16 @@ TEST_F(QuantizeCommand, WritesTheLayoutOfCompressedTensors) {
     EXPECT_EQ(weights.at("num_bits"), c.bits);
     EXPECT_EQ(weights.at("type"), c.type);
     EXPECT_EQ(weights.at("strategy"), c.strategy);
-    EXPECT_EQ(weights.at("group_size"), c.strategy == "group" ? nlohmann::json(32) : nlohmann::json());
+    EXPECT_EQ(weights.at("group_size"), c.weights == "nvfp4"    ? nlohmann::json(16)
+                                        : c.strategy == "group" ? nlohmann::json(32)
+                                                                : nlohmann::json());
 
     const Checkpoint from(golden("gqa")), to(out);
     const std::string down = "model.layers.1.mlp.down_proj.";
     EXPECT_EQ(to.tensor(down + c.weight, c.weight_shape).dtype, c.stored);
-    EXPECT_EQ(to.tensor(down + "weight_scale", c.scale_shape).dtype, c.strategy == "group" ? "F16" : "F32");
-    EXPECT_EQ(to.has(down + "weight_shape"), c.bits == 4);
+    EXPECT_EQ(to.tensor(down + "weight_scale", c.scale_shape).dtype, c.scale);
+    EXPECT_EQ(to.has(down + "weight_shape"), c.format == "pack-quantized");
+    EXPECT_EQ(to.has(down + "weight_global_scale"), c.weights == "nvfp4");
     for (const std::string name :
          {"lm_head.weight", "model.embed_tokens.weight", "model.layers.1.input_layernorm.weight"}) {
       EXPECT_EQ(to.find(name)->dtype, from.find(name)->dtype);
@@ -157,7 +190,7 @@ TEST_F(QuantizeCommand, RefusalsWriteNothing) {
   };
   const Case cases[] = {
       {gqa, "int3", out, "'int3' is no format of weights"},
-      {gqa, "same", out, "weights are not written as 'same'; it must be int8, fp8, or int4"},
+      {gqa, "same", out, "weights are not written as 'same'; it must be int8, fp8, nvfp4, mxfp4, or int4"},
       {gqa, "int8:group=64", out, "weights are not written as 'int8:group=64'"},
       {gqa, "fp8:group=128", out, "weights are not written as 'fp8:group=128'"},
       {gqa, "int4:group=32:zeros", out, "weights are not written as 'int4:group=32:zeros'"},

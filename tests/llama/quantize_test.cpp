@@ -50,6 +50,10 @@ Element element(const QuantizedMatrix& m, std::int64_t columns, std::int64_t row
   const auto scale = static_cast<float>(load(scale_dtype(m.format), m.scales.data(), index));
   const PackedPosition at = packed_position(m.format.weights, columns, row, column);
   const auto byte = static_cast<unsigned>(m.weight.at(static_cast<std::size_t>(at.byte)));
+  if (is_fp4(m.format.weights)) {
+    const float row_scale = m.row_scales.empty() ? 1 : m.row_scales.at(static_cast<std::size_t>(row));
+    return {fp4_value(static_cast<int>(byte >> at.shift & 15)), scale * row_scale};
+  }
   if (m.format.weights == kWeightsInt4) return {static_cast<float>((byte >> at.shift & 15)) - 8, scale};
   if (m.format.weights == kWeightsInt8) return {static_cast<float>(static_cast<std::int8_t>(byte)), scale};
   const std::byte bits{static_cast<unsigned char>(byte)};
@@ -67,8 +71,33 @@ double largest_of_group(const RandomRows& from, const WeightFormat& format, std:
   return largest;
 }
 
-/// The distance between neighbors of a value, in units of the scale: e4m3 has 3 bits of mantissa.
+float largest_value(int weights) {
+  if (is_fp4(weights)) return 6;
+  return weights == kWeightsInt4 ? 7 : weights == kWeightsInt8 ? 127 : 448;
+}
+
+/// The scale of nvfp4 that a whole matrix has, else 1.
+float global_scale(const RandomRows& from, const WeightFormat& format) {
+  if (format.weights != kWeightsNvfp4) return 1;
+  double largest = 0;
+  for (std::int64_t i = 0; i < from.rows * from.columns; ++i)
+    largest = std::max(largest, std::abs(from.at(0, i)));
+  return 1 / (448 * 6 / static_cast<float>(largest));
+}
+
+/// The nearest of the 16 values of e2m1, where two are, the one with an even pattern.
+float nearest_fp4(float value) {
+  int best = 0;
+  for (int pattern = 1; pattern < 16; ++pattern) {
+    const float error = std::abs(fp4_value(pattern) - value), least = std::abs(fp4_value(best) - value);
+    if (error < least || (error == least && pattern % 2 == 0)) best = pattern;
+  }
+  return fp4_value(best);
+}
+
+/// The distance between neighbors of a value, in units of the scale: e4m3 has 3 bits of mantissa, e2m1 one.
 double step_of(int weights, double magnitude) {
+  if (is_fp4(weights)) return magnitude < 2 ? 0.5 : magnitude < 4 ? 1 : 2;
   if (weights != kWeightsFp8) return 1;
   return std::exp2(std::max(std::floor(std::log2(std::max(magnitude, 1e-30))), -6.0) - 3);
 }
@@ -84,15 +113,18 @@ void expect_quantized(const WeightFormat& format, const RandomRows& from) {
   ASSERT_EQ(m.scales.size(),
             static_cast<std::size_t>(scale_count(format.weights, format.group, from.rows, from.columns)) *
                 size_of(scale_dtype(format)));
-  const float largest = format.weights == kWeightsInt4 ? 7 : format.weights == kWeightsInt8 ? 127 : 448;
+  const float largest = largest_value(format.weights), global = global_scale(from, format);
+  // ue8m0 is rounded down, so that the largest magnitude is 4 to 8.
+  const float wanted = format.weights == kWeightsMxfp4 ? 4 : largest;
   for (std::int64_t row = 0; row < from.rows; ++row)
     for (std::int64_t i = 0; i < from.columns; ++i) {
       const Element got = element(m, from.columns, row, i);
       // The scale, as it is stored.
-      const auto scale = static_cast<float>(largest_of_group(from, format, row, i)) / largest;
+      const auto scale = static_cast<float>(largest_of_group(from, format, row, i)) / (wanted * global);
       std::byte stored[4];
       store(scale_dtype(format), stored, 0, scale);
-      ASSERT_EQ(got.scale, static_cast<float>(load(scale_dtype(format), stored, 0))) << row << " " << i;
+      ASSERT_EQ(got.scale, global * static_cast<float>(load(scale_dtype(format), stored, 0)))
+          << row << " " << i;
       // The nearest value, ties to even: an integer, or that of the conversion to e4m3.
       float value =
           got.scale == 0 ? 0 : std::clamp(static_cast<float>(from.at(row, i)) / got.scale, -largest, largest);
@@ -100,13 +132,17 @@ void expect_quantized(const WeightFormat& format, const RandomRows& from) {
         store(DType::fp8, stored, 0, value);
         value = static_cast<float>(load(DType::fp8, stored, 0));
       } else {
-        value = std::nearbyint(value);
+        value = is_fp4(format.weights) ? nearest_fp4(value) : std::nearbyint(value);
       }
       ASSERT_EQ(got.value, value) << row << " " << i;
       ASSERT_LE(std::abs(got.value), largest);
-      // An fp16 scale may be too small by half a unit in the last place, which the largest value multiplies.
+      // A scale may be too small by half a unit in the last place, which the largest value multiplies; one of
+      // mxfp4 by the difference of 6 and 8.
       const double step = step_of(format.weights, std::abs(from.at(row, i)) / std::max(got.scale, 1e-30f)),
-                   rounding = scale_dtype(format) == DType::fp16 ? largest * 0x1p-11 : 1e-4;
+                   rounding = format.weights == kWeightsMxfp4       ? 2
+                              : scale_dtype(format) == DType::ue4m3 ? largest * 0x1p-4
+                              : scale_dtype(format) == DType::fp16  ? largest * 0x1p-11
+                                                                    : 1e-4;
       ASSERT_LE(std::abs(got.value * got.scale - from.at(row, i)),
                 got.scale * std::max(step / 2 * (1 + 1e-5), rounding))
           << row << " " << i;
@@ -120,7 +156,10 @@ TEST(Quantize, EachWeightIsTheNearestOfItsGroup) {
         expect_quantized({.weights = weights, .group = group}, RandomRows(rows, 256));
     for (const int group : {0, 128})
       expect_quantized({.weights = kWeightsFp8, .group = group}, RandomRows(rows, 256));
+    for (const int weights : {kWeightsNvfp4, kWeightsMxfp4})
+      expect_quantized({.weights = weights, .group = fp4_group(weights)}, RandomRows(rows, 256));
   }
+  expect_quantized({.weights = kWeightsNvfp4, .group = 16}, RandomRows(3, 48));
   expect_quantized({.weights = kWeightsInt4, .group = 32}, RandomRows(3, 96));  // padded blocks
   expect_quantized({.weights = kWeightsInt8}, RandomRows(9, 50));
   expect_quantized({.weights = kWeightsFp8}, RandomRows(9, 50));
@@ -155,6 +194,16 @@ TEST(Quantize, PartsAreOneBelowTheOther) {
   }
 }
 
+TEST(Quantize, PartsOfNvfp4HaveScalesOfTheirOwn) {
+  const RandomRows a(5, 128, DType::fp32, 1), b(9, 128, DType::bf16, 2);
+  const WeightFormat format{.weights = kWeightsNvfp4, .group = 16};
+  const std::vector<FloatRows> parts = {a.view(), b.view()};
+  const QuantizedMatrix m = quantize(format, parts, 128);
+  ASSERT_EQ(m.row_scales.size(), 14u);
+  for (std::size_t row = 0; row < 14; ++row)
+    EXPECT_EQ(m.row_scales[row], global_scale(row < 5 ? a : b, format));
+}
+
 TEST(Quantize, DataNeedNotBeAligned) {
   const RandomRows from(3, 64);
   std::vector<std::byte> shifted(from.bytes.size() + 1);
@@ -170,7 +219,9 @@ TEST(Quantize, ZerosStayZero) {
   const FloatRows zeros = {DType::fp32, 20, bytes.data()};
   for (const WeightFormat& format :
        {WeightFormat{.weights = kWeightsInt4, .group = 32}, WeightFormat{.weights = kWeightsInt8},
-        WeightFormat{.weights = kWeightsFp8}, WeightFormat{.weights = kWeightsFp8, .group = 128}}) {
+        WeightFormat{.weights = kWeightsFp8}, WeightFormat{.weights = kWeightsFp8, .group = 128},
+        WeightFormat{.weights = kWeightsNvfp4, .group = 16},
+        WeightFormat{.weights = kWeightsMxfp4, .group = 32}}) {
     const QuantizedMatrix m = quantize(format, std::span(&zeros, 1), 128);
     for (std::int64_t row = 0; row < 20; ++row)
       for (std::int64_t i = 0; i < 128; ++i) {
@@ -215,7 +266,7 @@ TEST(Quantize, WhatCannotBeQuantizedIsOneSentence) {
     store(DType::fp32, from.bytes.data(), 8 * 96 + 95, value);
     for (const WeightFormat& format :
          {WeightFormat{.weights = kWeightsInt4, .group = 32}, WeightFormat{.weights = kWeightsInt8},
-          WeightFormat{.weights = kWeightsFp8}})
+          WeightFormat{.weights = kWeightsFp8}, WeightFormat{.weights = kWeightsNvfp4, .group = 16}})
       EXPECT_EQ(error_of(format, from.view(), 96),
                 "the weights hold a value that is not finite; they cannot be quantized");
   }

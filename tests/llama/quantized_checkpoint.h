@@ -1,6 +1,7 @@
 #pragma once
 // Small quantized checkpoints with known values, stored in each format.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -63,6 +64,7 @@ struct Module {
   std::vector<int> zeros;             // [rows, groups]
   std::vector<float> scales;          // [rows, groups]
   std::vector<std::int32_t> g_idx;    // [columns]
+  float global_scale = 1;             // of nvfp4
 
   std::int64_t groups() const { return columns / group; }
   std::size_t in_group(std::int64_t row, std::int64_t column) const {
@@ -74,6 +76,7 @@ struct Module {
   float value(std::int64_t row, std::int64_t column) const {
     const int bits = at(row, column);
     const float scale = scales[in_group(row, column)];
+    if (is_fp4(weights)) return fp4_value(bits) * scale * global_scale;
     if (weights != kWeightsFp8) return static_cast<float>(bits - zeros[in_group(row, column)]) * scale;
     fp8 value;
     value.bits = static_cast<std::uint8_t>(bits);
@@ -91,7 +94,7 @@ struct ModuleOptions {
 inline Module random_module(const std::string& name, std::int64_t rows, std::int64_t columns,
                             const ModuleOptions& options, unsigned seed) {
   std::mt19937 random(seed);
-  const int middle = options.weights == kWeightsInt4 ? 8 : 128;
+  const int middle = weight_bits(options.weights) == 4 ? 8 : 128;
   Module m{name, rows, columns, options.group == 0 ? columns : options.group, options.weights};
   for (std::int64_t i = 0; i < rows * columns; ++i) {
     const auto bits = static_cast<int>(random() % static_cast<unsigned>(2 * middle));
@@ -100,7 +103,10 @@ inline Module random_module(const std::string& name, std::int64_t rows, std::int
   for (std::int64_t i = 0; i < rows * m.groups(); ++i) {
     m.zeros.push_back(options.zeros ? 1 + static_cast<int>(random() % 15) : middle);
     m.scales.push_back(static_cast<float>(1 + random() % 200) / 1024);  // exact in 16 bits
+    if (options.weights == kWeightsNvfp4) m.scales.back() = ue4m3(m.scales.back());
+    if (options.weights == kWeightsMxfp4) m.scales.back() = ue8m0(m.scales.back());
   }
+  if (options.weights == kWeightsNvfp4) m.global_scale = std::exp2(static_cast<float>(seed) - 4);
   for (std::int64_t i = 0; i < columns; ++i) m.g_idx.push_back(static_cast<std::int32_t>(i / m.group));
   std::mt19937 order(7);
   if (options.act_order) std::shuffle(m.g_idx.begin(), m.g_idx.end(), order);
@@ -161,6 +167,17 @@ inline void add_module(RawTensors& tensors, const Module& m, WeightStorage stora
     tensors[name + "weight_shape"] = raw("I64", {2}, std::vector<std::int64_t>{m.rows, m.columns});
     tensors[name + "weight_scale"] = raw_floats(scale_dtype, {m.rows, m.groups()}, m.scales);
     tensors[name + "weight_g_idx"] = raw("I32", {m.columns}, m.g_idx);
+  } else if (storage == WeightStorage::fp4 || storage == WeightStorage::modelopt) {
+    const bool nvfp4 = m.weights == kWeightsNvfp4, modelopt = storage == WeightStorage::modelopt;
+    RawTensor values = packed_across(m.rows, m.columns, bits, weight);
+    const std::vector<std::int64_t> shape = {m.rows, m.groups()};
+    tensors[name + (modelopt ? "weight" : "weight_packed")] = {"U8", {m.rows, m.columns / 2}, values.bytes};
+    tensors[name + "weight_scale"] =
+        nvfp4 ? raw("F8_E4M3", shape, std::vector<ue4m3>(m.scales.begin(), m.scales.end()))
+              : raw("U8", shape, std::vector<ue8m0>(m.scales.begin(), m.scales.end()));
+    if (modelopt) tensors[name + "weight_scale_2"] = raw_floats("F32", {}, {m.global_scale});
+    if (nvfp4 && !modelopt)
+      tensors[name + "weight_global_scale"] = raw_floats("F32", {1}, {1 / m.global_scale});
   } else if (storage == WeightStorage::plain) {
     std::vector<std::uint8_t> bytes;
     for (const int value : m.stored)

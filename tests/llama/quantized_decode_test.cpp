@@ -41,6 +41,8 @@ TEST_F(QuantizedDecode, QuantizesA16BitCheckpoint) {
                                       {"fp8", "fp8"},
                                       {"int4:group=32", "int4:group=32"},
                                       {"int4:group=0", "int4:group=0"},
+                                      {"nvfp4", "nvfp4"},
+                                      {"mxfp4", "mxfp4"},
                                       {"int8:group=64", "int8:group=64"}}) {
     ASSERT_EQ(decode("--model " + golden("mha") + " --weights " + weights + " --check-baseline 3"), 0)
         << output_;
@@ -65,6 +67,8 @@ TEST_F(QuantizedDecode, TakesLessMemory) {
   };
   EXPECT_NEAR(mib("int8") / mib("same"), 0.5, 0.02);
   EXPECT_NEAR(mib("int4") / mib("same"), 0.265, 0.03);
+  EXPECT_NEAR(mib("nvfp4") / mib("same"), 4.5 / 16, 0.02);
+  EXPECT_NEAR(mib("mxfp4") / mib("same"), 4.25 / 16, 0.02);
 }
 
 TEST_F(QuantizedDecode, RunsAQuantizedCheckpointAsItIs) {
@@ -75,6 +79,9 @@ TEST_F(QuantizedDecode, RunsAQuantizedCheckpointAsItIs) {
   ASSERT_EQ(decode("--model " + quantized("mixed")), 0) << output_;
   EXPECT_EQ(row().at("plan_set"), "default+weights=int4:group=32+mixed");
   ASSERT_EQ(decode("--model " + quantized("fp8_tensor")), 0) << output_;
+  EXPECT_TRUE(says("activations are not quantized, they stay in 16 bits")) << output_;
+  ASSERT_EQ(decode("--model " + quantized("modelopt_nvfp4") + " --check-baseline 3"), 0) << output_;
+  EXPECT_EQ(row().at("plan_set"), "default+weights=nvfp4");
   EXPECT_TRUE(says("activations are not quantized, they stay in 16 bits")) << output_;
 }
 
@@ -88,7 +95,8 @@ TEST_F(QuantizedDecode, ComparesLayersWithAnotherFormat) {
 TEST_F(QuantizedDecode, WrongFormatsAreOneSentenceAndExitWithTwo) {
   const std::string mha = "--model " + golden("mha");
   const std::pair<std::string, std::string> cases[] = {
-      {mha + " --weights int3", "'int3' is no format of weights; it must be same, int8, int4 or fp8, with"},
+      {mha + " --weights int3",
+       "'int3' is no format of weights; it must be same, int8, int4, fp8, nvfp4 or mxfp4, with"},
       {mha + " --weights int4:group=48", "'int4:group=48' is no format of weights"},
       {mha + " --weights same:zeros", "'same:zeros' is no format of weights"},
       {mha + " --weights int8:zeros", "'int8:zeros' has zero points; they need int4"},
@@ -98,7 +106,7 @@ TEST_F(QuantizedDecode, WrongFormatsAreOneSentenceAndExitWithTwo) {
       {"--model " + quantized("gptq") + " --weights int8",
        "--weights int8 is for a model in 16 or 32 bits; the weights of gptq are int4:group=64"},
       {"--model " + quantized("gptq") + " --weights same", "--weights same is for a model in 16 or 32 bits"},
-      {"--model " + quantized("nvfp4"), "checkpoints of format 'nvfp4-pack-quantized' are not read yet"},
+      {"--model " + quantized("nvfp4") + " --weights mxfp4", "the weights of nvfp4 are nvfp4"},
   };
   for (const auto& [arguments, sentence] : cases) {
     EXPECT_EQ(decode(arguments), 2) << arguments << "\n" << output_;

@@ -36,6 +36,14 @@ QuantizationConfig config_of(WeightStorage storage, const testing::ModuleOptions
                      "\"}");
   if (storage == WeightStorage::awq)
     return config_of(R"({"quant_method": "awq", "bits": 4, "group_size": )" + group + "}");
+  if (storage == WeightStorage::modelopt)
+    return config_of(R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})");
+  if (storage == WeightStorage::fp4)
+    return config_of(R"({"quant_method": "compressed-tensors", "format": ")" +
+                     std::string(o.weights == kWeightsNvfp4 ? "nvfp4" : "mxfp4") +
+                     R"(-pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"], "weights": {)"
+                     R"("num_bits": 4, "type": "float", "group_size": )" +
+                     group + "}}}}");
   const bool fp8 = o.weights == kWeightsFp8;
   const std::string format = storage == WeightStorage::packed ? "pack" : fp8 ? "float" : "int";
   return config_of(R"({"quant_method": "compressed-tensors", "format": ")" + format +
@@ -71,6 +79,11 @@ float dequantized(const QuantizedMatrix& m, std::int64_t columns, std::int64_t r
     fp8 value;
     value.bits = bits;
     return value * element<float>(m.scales, in_scales);
+  }
+  if (is_fp4(m.format.weights)) {
+    const float row_scale = m.row_scales.empty() ? 1 : m.row_scales[static_cast<std::size_t>(row)];
+    return fp4_value(bits >> shift & 15) *
+           static_cast<float>(load(scale_dtype(m.format), m.scales.data(), in_scales)) * row_scale;
   }
   const float scale = group == 0 ? element<float>(m.scales, in_scales)
                                  : static_cast<float>(element<fp16>(m.scales, in_scales));
@@ -148,13 +161,15 @@ TEST_P(QuantizedFormat, FusedPartsHaveTheStoredValues) {
 }
 
 TEST_P(QuantizedFormat, AMatrixMayEndInTheMiddleOfABlock) {
+  if (GetParam().options.group == 16) expect_read(176, "F16", {40});
   if (GetParam().options.group <= 64) expect_read(320, "F16", {40});
   if (GetParam().options.group == 0) expect_read(72, "F16", {8, 72});
 }
 
 TEST_P(QuantizedFormat, RowsOfAPartNeedNotFillABlock) {
   const WeightStorage storage = GetParam().storage;
-  if (storage != WeightStorage::packed && storage != WeightStorage::plain) return;  // words of several rows
+  if (storage == WeightStorage::gptq || storage == WeightStorage::gptq_v2 || storage == WeightStorage::awq)
+    return;  // words of several rows
   expect_read(256, "F32", {3, 5, 37});
 }
 
@@ -164,6 +179,9 @@ constexpr testing::ModuleOptions int4(std::int64_t group, bool zeros = false, bo
 constexpr testing::ModuleOptions int8(std::int64_t group, bool act_order = false) {
   return {.weights = kWeightsInt8, .group = group, .act_order = act_order};
 }
+
+constexpr testing::ModuleOptions kNvfp4{.weights = kWeightsNvfp4, .group = 16},
+    kMxfp4{.weights = kWeightsMxfp4, .group = 32};
 
 INSTANTIATE_TEST_SUITE_P(
     Formats, QuantizedFormat,
@@ -191,7 +209,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Format{"packed_8bit_act_order", WeightStorage::packed, int8(32, true)},
                       Format{"int8_row", WeightStorage::plain, int8(0)},
                       Format{"int8_64", WeightStorage::plain, int8(64)},
-                      Format{"fp8_row", WeightStorage::plain, {.weights = kWeightsFp8}}),
+                      Format{"fp8_row", WeightStorage::plain, {.weights = kWeightsFp8}},
+                      Format{"nvfp4", WeightStorage::fp4, kNvfp4},
+                      Format{"modelopt_nvfp4", WeightStorage::modelopt, kNvfp4},
+                      Format{"mxfp4", WeightStorage::fp4, kMxfp4}),
     [](const auto& run) { return run.param.name; });
 
 const std::string kQ = "model.layers.3.self_attn.q_proj", kK = "model.layers.3.self_attn.k_proj";
@@ -356,7 +377,8 @@ TEST_P(WrongCheckpoint, IsOneSentence) {
 }
 
 const float kNan = std::numeric_limits<float>::quiet_NaN();
-const auto kGptq = WeightStorage::gptq, kPacked = WeightStorage::packed, kPlain = WeightStorage::plain;
+const auto kGptq = WeightStorage::gptq, kPacked = WeightStorage::packed, kPlain = WeightStorage::plain,
+           kFp4 = WeightStorage::fp4, kModelopt = WeightStorage::modelopt;
 
 INSTANTIATE_TEST_SUITE_P(
     Table, WrongCheckpoint,
@@ -428,7 +450,43 @@ INSTANTIATE_TEST_SUITE_P(
               "is stored as F16; I8 can be read"},
         Wrong{"nan", kPlain, {.weights = kWeightsFp8},
               with(".weight", raw("F8_E4M3", {16, 64}, std::vector<std::uint8_t>(1024, 0xff))),
-              "q_proj.weight' has a NaN"}),
+              "q_proj.weight' has a NaN"},
+        Wrong{"no_nvfp4_weight", kFp4, kNvfp4, without(".weight_packed"), "q_proj.weight_packed' is missing"},
+        Wrong{"nvfp4_weight_shape", kFp4, kNvfp4, with(".weight_packed", raw("U8", {16, 64}, std::vector<char>(1024))),
+              "has shape [16, 64]; the config wants [16, 32]"},
+        Wrong{"nvfp4_weight_dtype", kFp4, kNvfp4, with(".weight_packed", raw("I8", {16, 32}, std::vector<char>(512))),
+              "is stored as I8; U8 can be read"},
+        Wrong{"no_nvfp4_scale", kFp4, kNvfp4, without(".weight_scale"), "q_proj.weight_scale' is missing"},
+        Wrong{"nvfp4_scale_shape", kFp4, kNvfp4, with(".weight_scale", raw("F8_E4M3", {16, 2}, std::vector<char>(32))),
+              "has shape [16, 2]; the config wants [16, 4]"},
+        Wrong{"nvfp4_scale_dtype", kFp4, kNvfp4, with(".weight_scale", raw("U8", {16, 4}, std::vector<char>(64))),
+              "is stored as U8; F8_E4M3 can be read"},
+        Wrong{"nvfp4_scale_nan", kFp4, kNvfp4,
+              with(".weight_scale", raw("F8_E4M3", {16, 4}, std::vector<std::uint8_t>(64, 0x7f))),
+              "has the scale nan; scales must be finite and not negative"},
+        Wrong{"nvfp4_scale_negative", kModelopt, kNvfp4,
+              with(".weight_scale", raw("F8_E4M3", {16, 4}, std::vector<std::uint8_t>(64, 0xb8))),
+              "has the scale -1; scales must be finite and not negative"},
+        Wrong{"no_global_scale", kFp4, kNvfp4, without(".weight_global_scale"), "weight_global_scale' is missing"},
+        Wrong{"global_scale_zero", kFp4, kNvfp4, with(".weight_global_scale", raw_floats("F32", {1}, {0})),
+              "weight_global_scale' is 0; it must be finite and more than 0"},
+        Wrong{"global_scale_nan", kFp4, kNvfp4, with(".weight_global_scale", raw_floats("F32", {}, {kNan})),
+              "weight_global_scale' is nan"},
+        Wrong{"global_scale_negative", kModelopt, kNvfp4, with(".weight_scale_2", raw_floats("F32", {}, {-1})),
+              "weight_scale_2' is -1"},
+        Wrong{"global_scale_infinite", kModelopt, kNvfp4,
+              with(".weight_scale_2", raw_floats("F32", {}, {std::numeric_limits<float>::infinity()})),
+              "weight_scale_2' is inf"},
+        Wrong{"global_scale_of_a_tiny_inverse", kFp4, kNvfp4,
+              with(".weight_global_scale", raw_floats("F32", {1}, {3e38f})), "weight_global_scale' is 3e+38"},
+        Wrong{"global_scale_dtype", kModelopt, kNvfp4, with(".weight_scale_2", raw_floats("F16", {}, {1})),
+              "is stored as F16; F32 can be read"},
+        Wrong{"global_scale_shape", kModelopt, kNvfp4, with(".weight_scale_2", raw_floats("F32", {2}, {1, 1})),
+              "has shape [2]; the config wants [1]"},
+        Wrong{"mxfp4_scale_nan", kFp4, kMxfp4,
+              with(".weight_scale", raw("U8", {16, 2}, std::vector<std::uint8_t>(32, 0xff))), "has the scale nan"},
+        Wrong{"mxfp4_scale_dtype", kFp4, kMxfp4, with(".weight_scale", raw_floats("F16", {16, 2}, std::vector<float>(32))),
+              "is stored as F16; U8 can be read"}),
     [](const auto& run) { return run.param.name; });
 
 void expect_error(const RawTensors& tensors, const QuantizationConfig& config, const Parts& parts,
@@ -449,6 +507,8 @@ TEST(QuantizedMatrix, ExtentsThatDoNotFitAreOneSentence) {
   expect_error({}, config_of(WeightStorage::packed, int4(0)), {{kQ, 16}}, 68,
                "has 68 columns; it must be a multiple of 8");
   expect_error({}, config_of(WeightStorage::packed, int4(0)), {{kQ, 16}}, 64, "is missing");
+  expect_error({}, config_of(WeightStorage::modelopt, kNvfp4), {{kQ, 16}}, 72, "a multiple of its group, 16");
+  expect_error({}, config_of(WeightStorage::fp4, kMxfp4), {{kQ, 16}}, 80, "a multiple of its group, 32");
   RawTensors tensors;
   add_blocks(tensors, kQ, 136, 128, "weight_scale_inv", 1);
   add_blocks(tensors, kK, 128, 128, "weight_scale_inv", 2);

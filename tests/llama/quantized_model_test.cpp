@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "harness/core/error.h"
 #include "harness/llama/decode_report.h"
@@ -12,6 +13,7 @@
 #include "harness/llama/model.h"
 #include "harness/llama/prompts.h"
 #include "harness/llama/safetensors.h"
+#include "tests/files.h"
 #include "tests/llama/quantized_checkpoint.h"
 #include "tests/llama/small_models.h"
 #include "tests/program.h"
@@ -87,6 +89,9 @@ TEST(QuantizedWeights, TheFormatOfAModelIsThatOfItsLayers) {
   EXPECT_EQ(format("gptq_8bit"), "int8:group=64");
   EXPECT_EQ(format("gptq_act_order"), "int4:group=32:zeros:act_order");
   EXPECT_EQ(format("mixed"), "int4:group=32");
+  EXPECT_EQ(format("modelopt_nvfp4"), "nvfp4");
+  EXPECT_EQ(format("mxfp4"), "mxfp4");
+  EXPECT_EQ(format("nvfp4"), "nvfp4");
   EXPECT_EQ(read_model(fs::path(TEST_DATA) / "golden" / "mha").weights.str(), "same");
 }
 
@@ -112,15 +117,24 @@ TEST(QuantizedWeights, NotesNameWhatIsNotApplied) {
   EXPECT_TRUE(notes("gptq").empty());
 }
 
-TEST(QuantizedWeights, Nvfp4IsRefused) {
-  try {
-    read_model(folder_of("nvfp4"));
-    ADD_FAILURE() << "read";
-  } catch (const InputError& e) {
-    EXPECT_NE(std::string(e.what()).find("checkpoints of format 'nvfp4-pack-quantized' are not read yet"),
-              std::string::npos)
-        << e.what();
-  }
+// Old checkpoints of ModelOpt have a config.json that names no quantization.
+TEST(QuantizedWeights, HfQuantConfigIsReadWhereConfigJsonHasNone) {
+  const auto folder = testing::fresh_folder("hf_quant_config");
+  fs::copy(folder_of("modelopt_nvfp4"), folder);
+  auto config = nlohmann::json::parse(testing::text_of(folder / "config.json"));
+  config.erase("quantization_config");
+  std::ofstream(folder / "config.json") << config;
+  std::ofstream(folder / "hf_quant_config.json")
+      << R"({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16,)"
+         R"("kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head", "model.layers.*.down_proj"]}})";
+  const ModelConfig read = read_model(folder);
+  EXPECT_EQ(read.weights.str(), "nvfp4");
+  ASSERT_TRUE(read.quantization);
+  EXPECT_EQ(read.quantization->scheme_of("model.layers.0.mlp.down_proj"), nullptr);
+  ASSERT_NE(read.quantization->scheme_of("model.layers.0.mlp.up_proj"), nullptr);
+  EXPECT_EQ(read.quantization->notes.size(), 2u);
+  std::ofstream(folder / "hf_quant_config.json") << R"({"quantization": {"quant_algo": "FP8"}})";
+  EXPECT_THROW(read_model(folder), InputError);
 }
 
 /// Rows and columns are multiples of all groups, and of the blocks of scales.
@@ -143,7 +157,8 @@ ModelConfig wide(const WeightFormat& format) {
 }
 
 double bytes_of(const Matrix& m) {
-  return static_cast<double>(m.weight.bytes() + m.scales.bytes() + m.zeros.bytes() + m.order.bytes());
+  return static_cast<double>(m.weight.bytes() + m.scales.bytes() + m.zeros.bytes() + m.order.bytes() +
+                             m.row_scales.bytes());
 }
 
 TEST(QuantizedWeights, TheirBytesAreThoseOfTheirBuffers) {
@@ -315,7 +330,7 @@ TEST(QuantizedWeights, A16BitCheckpointIsQuantizedAsItIsLoaded) {
   ModelConfig config = read_model(folder);
   const Golden golden = read_golden(folder / "golden.safetensors");
   double last = 0;
-  for (const char* format : {"int8:group=32", "fp8", "int4:group=32"}) {  // from the smallest error
+  for (const char* format : {"int8:group=32", "fp8", "nvfp4", "int4:group=32"}) {  // from the smallest error
     config.weights = parse_weight_format(format);
     const Weights weights = load_weights(*device, config, DType::fp32, folder);
     for (const LayerWeights& l : weights.layers)

@@ -24,12 +24,16 @@ inline std::string golden_run_name(const ::testing::TestParamInfo<GoldenRun>& ru
 
 /// A folder of tests/data/quantized (scripts/make_quantized_golden.py) that can be read.
 inline constexpr const char* kQuantizedGoldens[] = {
-    "awq",        "ct_fp8", "ct_int4",   "ct_int4_zero",   "ct_int8", "fp8_block",
-    "fp8_tensor", "gptq",   "gptq_8bit", "gptq_act_order", "mixed"};
+    "awq",  "ct_fp8",    "ct_int4",        "ct_int4_zero", "ct_int8",        "fp8_block", "fp8_tensor",
+    "gptq", "gptq_8bit", "gptq_act_order", "mixed",        "modelopt_nvfp4", "mxfp4",     "nvfp4"};
 
 /// Every format of weights that op linear has.
 inline std::vector<WeightFormat> all_weight_formats() {
-  std::vector<WeightFormat> formats = {{}, {.weights = kWeightsFp8}, {.weights = kWeightsFp8, .group = 128}};
+  std::vector<WeightFormat> formats = {{},
+                                       {.weights = kWeightsFp8},
+                                       {.weights = kWeightsFp8, .group = 128},
+                                       {.weights = kWeightsNvfp4, .group = 16},
+                                       {.weights = kWeightsMxfp4, .group = 32}};
   for (const int weights : {kWeightsInt8, kWeightsInt4})
     for (const int group : {0, 32, 64, 128})
       for (const bool zeros : {false, true})

@@ -41,23 +41,46 @@ TEST(WeightFormat, Int4HasGroupsOf128UnlessItSaysOthers) {
   EXPECT_EQ(parse_weight_format("int8").group, 0);
   EXPECT_EQ(parse_weight_format("int8:group=0").str(), "int8");
   EXPECT_EQ(parse_weight_format("fp8").group, 0);
+  EXPECT_EQ(parse_weight_format("nvfp4").group, 16);
+  EXPECT_EQ(parse_weight_format("nvfp4").str(), "nvfp4");
+  EXPECT_EQ(parse_weight_format("mxfp4").group, 32);
   EXPECT_EQ(parse_weight_format("same"), WeightFormat{});
 }
 
 TEST(WeightFormat, WrongTextsAreOneSentence) {
-  for (const char* text :
-       {"", ":", "int3", "INT4", "int4 ", " int4", "int4:", "int4::zeros", "int4:group",
-        "int4:group=", "int4:group=16", "int4:group=64x", "int4:group=-1", "int4:groups=64", "int4,zeros",
-        "same:group=32", "same:zeros", "same:act_order", "mxfp4"})
-    EXPECT_EQ(error_of(text),
-              "'" + std::string(text) +
-                  "' is no format of weights; it must be same, int8, int4 or fp8, with :group=32, 64 or 128 "
-                  "where groups of columns have a scale");
+  for (const char* text : {"",
+                           ":",
+                           "int3",
+                           "INT4",
+                           "int4 ",
+                           " int4",
+                           "int4:",
+                           "int4::zeros",
+                           "int4:group",
+                           "int4:group=",
+                           "int4:group=16",
+                           "int4:group=64x",
+                           "int4:group=-1",
+                           "int4:groups=64",
+                           "int4,zeros",
+                           "same:group=32",
+                           "same:zeros",
+                           "same:act_order",
+                           "mxfp8",
+                           "nvfp4:group=16",
+                           "nvfp4:group=32",
+                           "mxfp4:group=32"})
+    EXPECT_EQ(
+        error_of(text),
+        "'" + std::string(text) +
+            "' is no format of weights; it must be same, int8, int4, fp8, nvfp4 or mxfp4, with :group=32, "
+            "64 or 128 where groups of columns have a scale");
   EXPECT_EQ(error_of("fp8:group=64"),
             "'fp8:group=64' has groups of 64; those of fp8 are 128, blocks of 128 x 128");
-  for (const char* text : {"int8:zeros", "int8:group=64:zeros", "fp8:zeros"})
+  for (const char* text : {"int8:zeros", "int8:group=64:zeros", "fp8:zeros", "nvfp4:zeros"})
     EXPECT_EQ(error_of(text), "'" + std::string(text) + "' has zero points; they need int4");
-  for (const char* text : {"int8:act_order", "fp8:group=128:act_order", "int4:group=0:act_order"})
+  for (const char* text :
+       {"int8:act_order", "fp8:group=128:act_order", "int4:group=0:act_order", "mxfp4:act_order"})
     EXPECT_EQ(error_of(text),
               "'" + std::string(text) + "' has an order of columns; it needs int4 or int8 and a group");
   EXPECT_LT(error_of(std::string(10'000, 'x')).size(), 400u);
@@ -65,7 +88,7 @@ TEST(WeightFormat, WrongTextsAreOneSentence) {
 
 /// The problem that a sweep or a key gives, with the check of the op.
 Problem checked(const WeightFormat& format, const std::string& prologue, const std::string& epilogue) {
-  static const char* const kNames[] = {"same", "int8", "int4", "fp8"};
+  static const char* const kNames[] = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4"};
   const std::vector<std::pair<std::string, std::string>> dims = {
       {"tokens", "3"},
       {"in", "256"},
@@ -127,7 +150,8 @@ TEST(WeightFormat, BytesAreThoseOfTheOpsTensors) {
     problem.dims.set("out", 128);  // whole blocks, also of scales
     double bytes = 0;
     for (const TensorSpec& spec : linear.op.tensors(problem, 1)) {
-      if (spec.name != "weight" && spec.name != "scales" && spec.name != "zeros" && spec.name != "order")
+      if (spec.name != "weight" && spec.name != "scales" && spec.name != "zeros" && spec.name != "order" &&
+          spec.name != "row_scales")
         continue;
       double elements = 1;
       for (const std::int64_t extent : spec.shape) elements *= static_cast<double>(extent);

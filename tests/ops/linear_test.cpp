@@ -62,7 +62,11 @@ INSTANTIATE_TEST_SUITE_P(
                       quantized("17", "96", "19", "int8", "0"),
                       quantized("2", "128", "64", "int8", "32", {{"act_order", "yes"}}),
                       quantized("3", "77", "40", "fp8", "0", {{"prologue", "rms_norm"}}),
-                      quantized("1", "256", "300", "fp8", "128", {{"epilogue", "argmax"}})),
+                      quantized("1", "256", "300", "fp8", "128", {{"epilogue", "argmax"}}),
+                      quantized("1", "256", "24", "nvfp4", "16", {{"epilogue", "swiglu"}}),
+                      quantized("3", "176", "33", "nvfp4", "16", {{"prologue", "rms_norm"}}),
+                      quantized("17", "16", "7", "nvfp4", "16"), quantized("2", "384", "19", "mxfp4", "32"),
+                      quantized("5", "96", "40", "mxfp4", "32", {{"epilogue", "argmax"}})),
     shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Quantized, GpuLinear,
@@ -92,7 +96,17 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("200", "512", "328", "int4", "32", {{"zeros", "yes"}, {"epilogue", "add"}}),
         quantized("300", "512", "264", "int4", "128", {{"epilogue", "swiglu"}}),
         quantized("270", "256", "136", "fp8", "128", {{"epilogue", "swiglu"}}),
-        quantized("129", "384", "520", "int8", "0")),
+        quantized("129", "384", "520", "int8", "0"), quantized("1", "4096", "264", "nvfp4", "16"),
+        quantized("1", "11008", "96", "nvfp4", "16", {{"epilogue", "add"}}),
+        quantized("2", "1024", "136", "nvfp4", "16", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
+        quantized("7", "640", "33", "nvfp4", "16", {{"epilogue", "argmax"}}),
+        quantized("3", "176", "33", "nvfp4", "16"), quantized("17", "1152", "130", "nvfp4", "16"),
+        quantized("64", "512", "1032", "nvfp4", "16"), quantized("200", "384", "65", "nvfp4", "16"),
+        quantized("1", "2048", "520", "mxfp4", "32"), quantized("8", "1024", "19", "mxfp4", "32"),
+        quantized("1", "1024", "264", "mxfp4", "32", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
+        quantized("33", "640", "72", "mxfp4", "32"), quantized("130", "256", "264", "mxfp4", "32"),
+        quantized("200", "512", "264", "nvfp4", "16"),
+        quantized("20", "512", "264", "nvfp4", "16", {{"epilogue", "swiglu"}})),
     shape_name);
 
 INSTANTIATE_TEST_SUITE_P(

@@ -77,17 +77,17 @@ class HostGemm {
   /// A row of quantized weights, in the order of x.
   std::vector<float> dequantized(std::int64_t row) const {
     const auto& args = static_cast<const QuantizedLinearArgs&>(args_);
-    const bool is_fp8 = weights_ == kWeightsFp8;
+    const DType scale_dtype = weight_scale_dtype(weights_, group_);
+    const float row_scale = weights_ == kWeightsNvfp4 ? args.row_scales[row] : 1;
     std::vector<float> values(in_);
     for (std::int64_t i = 0; i < in_; ++i) {
       const std::int64_t at = scale_index(weights_, group_, in_, row, i);
-      const float scale = group_ == 0 || is_fp8
-                              ? static_cast<const float*>(args.scales)[at]
-                              : static_cast<float>(static_cast<const fp16*>(args.scales)[at]);
+      const float scale = static_cast<float>(load(scale_dtype, args.scales, at)) * row_scale;
       const PackedPosition position = packed_position(weights_, in_, row, i);
       const std::uint8_t byte = static_cast<const std::uint8_t*>(args.weight)[position.byte];
       float value = static_cast<std::int8_t>(byte);
-      if (is_fp8) value = std::bit_cast<fp8>(byte);
+      if (weights_ == kWeightsFp8) value = std::bit_cast<fp8>(byte);
+      if (is_fp4(weights_)) value = fp4_value(byte >> position.shift & 15);
       if (weights_ == kWeightsInt4)
         value = static_cast<float>((byte >> position.shift & 15) - 8 - (args.zeros ? args.zeros[at] : 0));
       values[args.order ? args.order[i] : i] = value * scale;

@@ -56,6 +56,7 @@ class Weights {
         group_(static_cast<int>(p["group"])),
         weight_(inputs["weight"]),
         scales_(inputs[weights_ == kWeightsSame ? "weight" : "scales"]) {
+    if (weights_ == kWeightsNvfp4) row_scales_ = inputs["row_scales"];
     if (p["zeros"] != 0) zeros_ = inputs["zeros"];
     if (p["act_order"] != 0) order_ = inputs["order"];
   }
@@ -71,17 +72,18 @@ class Weights {
   double value(std::int64_t row, std::int64_t i) const {
     if (weights_ == kWeightsSame) return weight_[row * in_ + i];
     const std::int64_t of_scale = scale_index(weights_, group_, in_, row, i);
-    const double scale = scales_[of_scale];
+    const double scale = scales_[of_scale] * (row_scales_ ? (*row_scales_)[row] : 1);
     const PackedPosition at = packed_position(weights_, in_, row, i);
-    if (weights_ != kWeightsInt4) return weight_[at.byte] * scale;
+    if (weight_bits(weights_) == 8) return weight_[at.byte] * scale;
     const int nibble = (static_cast<int>(weight_[at.byte]) & 0xff) >> at.shift & 15;
+    if (is_fp4(weights_)) return fp4_value(nibble) * scale;
     return (nibble - 8 - (zeros_ ? (*zeros_)[of_scale] : 0)) * scale;
   }
 
   std::int64_t in_;
   int weights_, group_;
   Values weight_, scales_;  // scales: only of quantized weights
-  std::optional<Values> zeros_, order_;
+  std::optional<Values> row_scales_, zeros_, order_;
 };
 
 /// A permutation of the columns.
@@ -104,11 +106,14 @@ void add_quantized(std::vector<TensorSpec>& specs, const Problem& p, float scale
                    .dtype = is_fp8 ? DType::fp8 : DType::int8,
                    .shape = {packed_bytes(weights, rows, in)},
                    .scale = largest});
-  const bool is_half = group != 0 && !is_fp8;
+  // Those of groups of nvfp4 are up to 1, some of them subnormal; those of rows have the size.
+  const float scales = scale * 2 / (is_fp4(weights) ? 2 : weight_bits(weights) == 4 ? 8 : largest);
+  const bool is_nvfp4 = weights == kWeightsNvfp4;
   specs.push_back({.name = "scales",
-                   .dtype = is_half ? DType::fp16 : DType::fp32,
+                   .dtype = weight_scale_dtype(weights, group),
                    .shape = {scale_count(weights, group, rows, in)},
-                   .scale = scale * 2 / (weights == kWeightsInt4 ? 8 : largest)});
+                   .scale = is_nvfp4 ? 1 : scales});
+  if (is_nvfp4) specs.push_back({.name = "row_scales", .shape = {rows}, .scale = scales});
   if (p["zeros"] != 0)
     specs.push_back({.name = "zeros",
                      .dtype = DType::int8,
@@ -152,10 +157,11 @@ std::vector<float> random_squares(std::int64_t count, std::uint64_t seed) {
 double bytes_of_weights(const Problem& p) {
   const double rows = weight_rows(p), in = p["in"], group = p["group"];
   if (p["weights"] == kWeightsSame) return rows * in * static_cast<double>(size_of(p.dtype));
-  const double scales = p["weights"] == kWeightsFp8 && group != 0
-                            ? std::ceil(rows / kFp8ScaleRows) * in / group * 4
-                            : rows * (group == 0 ? 4 : in / group * 2);
-  return rows * in * weight_bits(static_cast<int>(p["weights"])) / 8 + scales +
+  const int weights = static_cast<int>(p["weights"]);
+  const double rows_of_scale = weights == kWeightsFp8 && group != 0 ? kFp8ScaleRows : 1,
+               scales = std::ceil(rows / rows_of_scale) * (group == 0 ? 1 : in / group) *
+                        static_cast<double>(size_of(weight_scale_dtype(weights, p["group"])));
+  return rows * in * weight_bits(weights) / 8 + scales + (weights == kWeightsNvfp4 ? 4 * rows : 0) +
          (p["zeros"] != 0 ? rows * (group == 0 ? 1 : in / group) : 0) + (p["act_order"] != 0 ? 4 * in : 0);
 }
 
@@ -167,7 +173,10 @@ void check_quantized(const Problem& p) {
       throw InputError("group, zeros and act_order are for quantized weights (weights=int4)");
     return;
   }
-  if (group != 0 && group != 32 && group != 64 && group != 128)
+  if (is_fp4(weights) && group != fp4_group(weights))
+    throw InputError(fmt::format("weights={} have groups of {} columns, not group={}",
+                                 weights == kWeightsNvfp4 ? "nvfp4" : "mxfp4", fp4_group(weights), group));
+  if (!is_fp4(weights) && group != 0 && group != 32 && group != 64 && group != 128)
     throw InputError(fmt::format("group is 32, 64, 128 or 0, the whole row, not {}", group));
   if (group != 0 && p["in"] % group != 0)
     throw InputError(fmt::format("group={} does not divide in={}", group, p["in"]));
@@ -177,7 +186,7 @@ void check_quantized(const Problem& p) {
                     "(group=128), not group={}",
                     group));
   if (p["zeros"] != 0 && weights != kWeightsInt4) throw InputError("zeros=yes needs weights=int4");
-  if (p["act_order"] != 0 && (weights == kWeightsFp8 || group == 0))
+  if (p["act_order"] != 0 && (weights == kWeightsFp8 || is_fp4(weights) || group == 0))
     throw InputError("act_order=yes needs weights=int4 or int8 and a group");
 }
 
@@ -197,6 +206,12 @@ TensorSpec argmax_spec(const Problem& p) {
 }
 
 }  // namespace
+
+DType weight_scale_dtype(int weights, std::int64_t group) {
+  if (weights == kWeightsNvfp4) return DType::ue4m3;
+  if (weights == kWeightsMxfp4) return DType::ue8m0;
+  return group == 0 || weights == kWeightsFp8 ? DType::fp32 : DType::fp16;
+}
 
 Op linear() {
   return {
@@ -220,12 +235,12 @@ Op linear() {
                 .labels = {"none", "add", "swiglu", "argmax", "add_rms"},
                 .optional = true},
                feature("weights",
-                       "how the weights are stored: as x, or quantized, int8, int4 or fp8 (e4m3), and packed "
-                       "(kernels/linear/packed_weights.h)",
-                       {"same", "int8", "int4", "fp8"}),
+                       "how the weights are stored: as x, or quantized, int8, int4, fp8 (e4m3), nvfp4 or "
+                       "mxfp4 (e2m1), and packed (kernels/linear/packed_weights.h)",
+                       {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4"}),
                feature("group",
-                       "columns of a row that share a scale: 32, 64 or 128, of fp8 blocks of 128 x 128; 0: "
-                       "the whole row"),
+                       "columns of a row that share a scale: 32, 64 or 128, of fp8 blocks of 128 x 128, of "
+                       "nvfp4 16, of mxfp4 32; 0: the whole row"),
                feature("zeros", "whether groups have zero points", kNoYes),
                feature("act_order", "whether x is read in an order of its own (GPTQ's desc_act)", kNoYes)},
       .check =
@@ -278,18 +293,25 @@ Op linear() {
             if (p["epilogue"] == kEpilogueArgmax) specs.push_back(argmax_spec(p));
             return specs;
           },
-      .fields = {field("x", &LinearArgs::x), field("weight", &LinearArgs::weight),
-                 field("bias", &LinearArgs::bias), field("y", &LinearArgs::y),
-                 field("workspace", &LinearArgs::workspace), field("tokens", &LinearArgs::tokens),
+      .fields = {field("x", &LinearArgs::x),
+                 field("weight", &LinearArgs::weight),
+                 field("bias", &LinearArgs::bias),
+                 field("y", &LinearArgs::y),
+                 field("workspace", &LinearArgs::workspace),
+                 field("tokens", &LinearArgs::tokens),
                  field("norm_weight", &FusedLinearArgs::norm_weight),
-                 field("residual", &FusedLinearArgs::residual), field("eps", &FusedLinearArgs::eps, kEps),
-                 field("ids", &ArgmaxLinearArgs::ids), field("squares", &SplitNormLinearArgs::squares),
+                 field("residual", &FusedLinearArgs::residual),
+                 field("eps", &FusedLinearArgs::eps, kEps),
+                 field("ids", &ArgmaxLinearArgs::ids),
+                 field("squares", &SplitNormLinearArgs::squares),
                  field("scaled", &SplitNormLinearArgs::scaled),
                  field("squares_out", &SplitNormLinearArgs::squares_out),
                  field("next_weight", &PrefetchLinearArgs::next_weight, nullptr),
                  field("next_rows", &PrefetchLinearArgs::next_rows, 0),
                  field("next_row_bytes", &PrefetchLinearArgs::next_row_bytes, 0),
-                 field("scales", &QuantizedLinearArgs::scales), field("zeros", &QuantizedLinearArgs::zeros),
+                 field("row_scales", &QuantizedLinearArgs::row_scales),
+                 field("scales", &QuantizedLinearArgs::scales),
+                 field("zeros", &QuantizedLinearArgs::zeros),
                  field("order", &QuantizedLinearArgs::order)},
       .args_bytes =
           [](const Problem& p) {

@@ -5,7 +5,7 @@
 namespace warptune {
 namespace {
 
-const DerivedValue kBlockColumns{"block_columns", "weights == int4 ? 128 : 64",
+const DerivedValue kBlockColumns{"block_columns", "weights == int8 || weights == fp8 ? 64 : 128",
                                  "columns of a block of packed weights"};
 const DerivedValue kOutputs{"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs of these tiles"};
 const DerivedValue kXBytes{"x_bytes", "tokens * (in + 8) * dtype_bytes", "bytes of x in shared memory"};
@@ -75,9 +75,11 @@ Variant gemv_packed_bulk_copy() {
            {"groups", "group == 0 ? 0 : in // max(group, 1)", "groups of columns of a row"},
            {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
             "groups of columns of a row in a stage"},
+           {"scale_bytes", "weights == nvfp4 || weights == mxfp4 ? 8 : 16",
+            "bytes of the scales of a group of 8 rows"},
            {"stage_bytes",
             "128 * ceil_div(1024 * tiles * warps + rows_per_output * 128 * ceil_div(2 * tiles / "
-            "rows_per_output * max(16 * slot_groups, 16), 128) + "
+            "rows_per_output * max(scale_bytes * slot_groups, 16), 128) + "
             "2 * tiles * max(zeros * 8 * slot_groups, 16), 128)",
             "bytes of a stage"},
            {"storage_bytes",
@@ -106,9 +108,10 @@ Variant gemv_packed_bulk_copy() {
                          .per_sm = 1},
             .maps = {weight_map("warps", "2 * tiles / rows_per_output"),
                      {.base = "scales",
-                      .dims = {8, "max(groups, 1)", "group == 0 ? 1 : weight_slots"},
-                      .strides = {16, "16 * max(groups, 1)"},
-                      .box = {8, "max(slot_groups, 1)", "group == 0 ? 1 : 2 * tiles / rows_per_output"}}}}},
+                      .dims = {8, "max(groups * scale_bytes // 16, 1)", "group == 0 ? 1 : weight_slots"},
+                      .strides = {16, "16 * max(groups * scale_bytes // 16, 1)"},
+                      .box = {8, "max(slot_groups * scale_bytes // 16, 1)",
+                              "group == 0 ? 1 : 2 * tiles / rows_per_output"}}}}},
       .workspace = kArgmaxWorkspace,
   };
 }
@@ -133,7 +136,7 @@ Variant mma_packed() {
                   {"partial_offset", "256 * ceil_div(4 * grid_tiles, 256)",
                    "bytes of the counters, one per tile; partial sums follow them in the workspace"},
                   {"shared_bytes",
-                   "stages * (tile_m * (tile_k + 8) * 2 + tile_n * tile_k * (weights == int4 ? 4 : 8) // 8)",
+                   "stages * (tile_m * (tile_k + 8) * 2 + tile_n * tile_k // block_columns * 64)",
                    "bytes of the pipeline; a row of x is padded by 16"}},
       .constraints =
           {kQuantized, kWholeBlocks, "prologue == none", "epilogue == none", "tokens > 1",
@@ -187,7 +190,8 @@ Variant wgmma_packed() {
            {"tiles", "ceil_div(out, outputs)", "work tiles along the weight rows"},
            {"token_tiles", "ceil_div(tokens, tile_tokens)", "work tiles along the tokens"},
            {"adds_squares", "prologue == rms_scale", "whether a warpgroup adds squares"},
-           {"scales_sums", "group != 0 && tile_tokens <= 64", "whether scales of groups multiply sums"},
+           {"scales_sums", "group != 0 && weights != nvfp4 && (tile_tokens <= 64 || weights == mxfp4)",
+            "whether scales of groups multiply sums"},
            {"batch_columns", "scales_sums ? min(group, block_columns) : block_columns",
             "columns that are converted at once"},
            // Accumulators, a batch of operands, and what else a thread needs.
@@ -196,8 +200,7 @@ Variant wgmma_packed() {
             "batch_columns / 4 + 32",
             "registers of a consumer, estimated"},
            {"stage_bytes",
-            "1024 * ceil_div(2 * tile_k * tile_tokens + rows * tile_k * (weights == int4 ? 4 : 8) // 8, "
-            "1024)",
+            "1024 * ceil_div(2 * tile_k * tile_tokens + rows * tile_k * 64 // block_columns, 1024)",
             "bytes of a stage"},
            {"shared_bytes", "stages * (stage_bytes + 16) + (adds_squares ? 4 * tile_tokens : 0)",
             "bytes of PackedWgmma's storage"},
