@@ -177,7 +177,7 @@ std::vector<Tile> tile_rows() {
            "cluster_m=1 persistent=1 pdl=0",
            quantized),
       tile("linear", "mma_packed", "tokens <= 64",
-           "tile_m<=32 tile_n=64 tile_k<=256 warps_m=1 warps_n=4 stages<=3 "
+           "tile_m<=32 tile_n=64 tile_k<=tokens<=32?256:128 warps_m=1 warps_n=4 stages<=3 "
            "splits<=(tokens<=32?200:100)*sms/out pdl<=1",
            quantized),
       tile("linear", "mma_packed", 1,

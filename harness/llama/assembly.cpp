@@ -8,6 +8,7 @@
 #include "kernels/attention_prefill/args.h"
 #include "kernels/embedding/args.h"
 #include "kernels/linear/args.h"
+#include "kernels/linear/packed_weights.h"
 #include "kernels/rms_norm/args.h"
 #include "kernels/rope_append/args.h"
 #include "kernels/swiglu/args.h"
@@ -74,10 +75,14 @@ void Assembly::linear(const Problem& problem, const void* x, const Matrix& weigh
                           a.squares.as<float>(),
                           a.rows_b.data(),
                           a.squares.as<float>()}};
-  if (next_weight && !next_weight->format.quantized()) {
+  if (next_weight) {  // rows, or slots of packed rows
     const Buffer& next = next_weight->weight;
     all.next_weight = next.data();
-    all.next_row_bytes = static_cast<int>(config_.hidden * static_cast<int>(size_of(weights_.dtype)));
+    all.next_row_bytes =
+        next_weight->format.quantized()
+            ? static_cast<int>(packed_blocks_of_row(next_weight->format.weights, config_.hidden) *
+                               kBlockBytes)
+            : static_cast<int>(config_.hidden * static_cast<int>(size_of(weights_.dtype)));
     all.next_rows = static_cast<int>(next.bytes() / static_cast<std::size_t>(all.next_row_bytes));
   }
   calls_.push_back({std::move(entry), args_of(problem, all, weight), {std::move(output)}, layer_});

@@ -5,6 +5,8 @@
 //   by TMA (a copy per slot would delay the first stages: a thread issues one in about 80 cycles), and zero
 //   points; each of kWarps consumer warps multiplies one block of each stage, so that they
 //   split K.
+// PDL: the stages are filled before pdl_wait(). The same thread prefetches some of the next GEMM's weights to
+//   the L2, before pdl_wait() (o) or after it (down).
 // Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
 //   their sums in one of two buffers.
 // `in` is a multiple of the columns of a block of weights; fp8 has no groups.
@@ -189,7 +191,8 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
 }
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
-          int kGroup, int kZeros, int kActOrder, int kBlocksPerSm, int kWarps, int kTiles, int kStages>
+          int kGroup, int kZeros, int kActOrder, int kBlocksPerSm, int kWarps, int kTiles, int kStages,
+          int kPrefetch, int kLatePrefetch>
 __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     linear_gemv_packed_bulk_copy(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
                                  const __grid_constant__ TensorMap scales) {
@@ -217,7 +220,9 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
   if constexpr (S::kNorm) norm.load_weights(args.norm_weight);
   Keys::clear();
   pdl_launch_dependents();
+  if (is_producer) prefetch_next_weight<kPrefetch>(args);
   pdl_wait();
+  if (is_producer) prefetch_next_weight<kLatePrefetch>(args);
   if constexpr (S::kNorm)
     norm.load_x(shared.x[0], args.x, args.eps);
   else

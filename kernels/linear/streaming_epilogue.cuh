@@ -56,11 +56,14 @@ struct StreamingEpilogue {
   const int first_token = 0, tokens = S::kTokens;  // the first of the work tile, and those of the problem
 
   __device__ __forceinline__ int token(int v) const {
-    return first_token + 16 * v + lane % 4 / 2 * 8 + lane / 4;
+    const int token = 16 * v + lane % 4 / 2 * 8 + lane / 4;
+    if constexpr (S::kTokens == 0) return first_token + token;
+    return token;
   }
   __device__ __forceinline__ int output(int first) const { return first + lane % 2 * 8; }
   __device__ __forceinline__ bool is_valid(int v, int first) const {
-    return token(v) < tokens && output(first) < S::kOutputs && tile_out + output(first) < S::kOut;
+    return token(v) < (S::kTokens == 0 ? tokens : S::kTokens) && output(first) < S::kOutputs &&
+           tile_out + output(first) < S::kOut;
   }
   __device__ __forceinline__ long long offset(int v, int first) const {
     return static_cast<long long>(token(v)) * S::kOut + tile_out + output(first);

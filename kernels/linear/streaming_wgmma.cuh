@@ -40,22 +40,18 @@ __device__ __forceinline__ void wait_scales() {
   if constexpr (S::kRmsScale) named_barrier_sync(2, S::kConsumers + 32 * S::kScaleWarps);
 }
 
-/// What a block computes: work tiles, and steps of kTileK columns. Where kTokens is 0, tokens are tiled too.
+/// What a block computes: work tiles, and steps of kTileK columns.
 template <class S>
 struct StreamingSchedule {
-  int tile, rank_m, rank_k, first_step, end_step, token_tile = 0, token_tiles = 1;
+  int tile, rank_m, rank_k, first_step, end_step;
 
-  __device__ __forceinline__ explicit StreamingSchedule(int tokens) {
+  __device__ __forceinline__ explicit StreamingSchedule(int /*tokens*/) {
     const int rank = blockIdx.x % S::kCluster;
     rank_m = rank % S::kClusterM;
     rank_k = rank / S::kClusterM;
     tile = static_cast<int>(blockIdx.x) / S::kCluster * S::kClusterM + rank_m;
     first_step = S::kSteps * rank_k / S::kClusterK;
     end_step = S::kSteps * (rank_k + 1) / S::kClusterK;
-    if constexpr (S::kTokens == 0) {
-      token_tiles = ceil_div(tokens, S::kN);
-      wrap();
-    }
   }
   /// The first column of a step. Adjacent work tiles (of clusters that share x) start kStartStride steps
   /// apart and wrap around. All rows have the same pitch, and reading the same columns on all SMs at a time
@@ -66,23 +62,14 @@ struct StreamingSchedule {
     return (step < end_step ? step : step - (end_step - first_step)) * S::kTileK;
   }
   /// Whether a block of the cluster has work: then all of them take part, as they share x.
-  __device__ __forceinline__ bool has_work() const {
-    if constexpr (S::kTokens == 0) return token_tile < token_tiles;
-    return tile - rank_m < kRowTiles;
-  }
+  __device__ __forceinline__ bool has_work() const { return tile - rank_m < kRowTiles; }
   __device__ __forceinline__ void advance() {
     tile += static_cast<int>(gridDim.x) / S::kCluster * S::kClusterM;
-    if constexpr (S::kTokens == 0) wrap();
   }
-  __device__ __forceinline__ int first_token() const { return token_tile * S::kN; }
+  /// The first token of the work tiles.
+  static constexpr __device__ __forceinline__ int first_token() { return 0; }
 
- private:
-  static constexpr int kRowTiles = ceil_div(S::kOut, S::kOutputs),
-                       kClusterRowTiles = ceil_div(kRowTiles, S::kClusterM) * S::kClusterM;
-  __device__ __forceinline__ void wrap() {
-    token_tile += tile / kClusterRowTiles;
-    tile %= kClusterRowTiles;
-  }
+  static constexpr int kRowTiles = ceil_div(S::kOut, S::kOutputs);
 };
 
 /// A consumer warpgroup: m64 tiles `index`, index + kWarpgroups and so on of each matrix of each work tile.
@@ -91,7 +78,7 @@ struct StreamingConsumer {
   typename S::Storage& shared;
   const int index, lane;
   const unsigned weights, x;
-  StreamingSchedule<S> work;
+  typename S::Schedule work;
   typename S::State state;
   float sum[S::kMatrices][S::kSubtiles][S::kN / 2];
 

@@ -20,12 +20,16 @@ namespace warptune {
 
 template <class S>
 class PackedMainloop;
+template <class S>
+struct PromptSchedule;
 
 template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_,
           int kWeights_, int kGroup_, int kZeros_, int kN_, int kRows_, int kTileK_, int kStages_,
           int kWarpgroups_, int kClusterK_, int kClusterM_>
 struct PackedWgmma {
   using Mainloop = PackedMainloop<PackedWgmma>;
+  using Schedule =
+      typename Conditional<kTokens_ == 0, PromptSchedule<PackedWgmma>, StreamingSchedule<PackedWgmma>>::type;
   using T = T_;
   using Args = QuantizedLinearArgs;
   using State = PipelineState<kStages_>;
@@ -77,6 +81,33 @@ struct PackedWgmma {
   };
 };
 
+/// Tiles of tokens too: work tiles along the weight rows first.
+template <class S>
+struct PromptSchedule : StreamingSchedule<S> {
+  using Base = StreamingSchedule<S>;
+  using Base::tile;
+  int token_tile = 0;
+  const int token_tiles;
+
+  __device__ __forceinline__ explicit PromptSchedule(int tokens)
+      : Base(tokens), token_tiles(ceil_div(tokens, S::kN)) {
+    wrap();
+  }
+  __device__ __forceinline__ bool has_work() const { return token_tile < token_tiles; }
+  __device__ __forceinline__ void advance() {
+    Base::advance();
+    wrap();
+  }
+  __device__ __forceinline__ int first_token() const { return token_tile * S::kN; }
+
+ private:
+  __device__ __forceinline__ void wrap() {
+    constexpr int kClusterRowTiles = ceil_div(Base::kRowTiles, S::kClusterM) * S::kClusterM;
+    token_tile += tile / kClusterRowTiles;
+    tile %= kClusterRowTiles;
+  }
+};
+
 /// The producer warp.
 template <class S>
 struct PackedProducer {
@@ -84,7 +115,7 @@ struct PackedProducer {
   const TensorMap &weight_map, &x_map;
   typename S::Storage& shared;
   const unsigned long long weight_policy;
-  StreamingSchedule<S> work;
+  typename S::Schedule work;
   typename S::State state;
 
   __device__ __forceinline__ PackedProducer(const QuantizedLinearArgs& args, const TensorMap& weight,
@@ -111,8 +142,10 @@ struct PackedProducer {
     state = first;
   }
   /// The rest.
+  template <int kLatePrefetch>
   __device__ __forceinline__ void load_rest() {
     for (int i = 0; i < first_steps(); ++i) load_x(work.first_step + i);
+    if (is_leader()) prefetch_next_weight<kLatePrefetch>(args);
     for (int step = work.first_step + first_steps();; step = work.first_step) {
       for (; step < work.end_step; ++step) {
         load_weights(step);
@@ -222,7 +255,7 @@ class PackedMainloop {
         for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] *= row_scales_[tile][i / 2 % 2];
     return last;
   }
-  __device__ __forceinline__ const StreamingSchedule<S>& work() const { return consumer_.work; }
+  __device__ __forceinline__ const typename S::Schedule& work() const { return consumer_.work; }
 
   /// Batch i of a stage belongs to an m64 tile, (matrix, m), and is the part `part` of a block.
   static constexpr __device__ __forceinline__ int tile(int i) { return i / S::kBlockBatches % S::kTiles; }
@@ -395,7 +428,7 @@ class PackedMainloop {
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
           int kGroup, int kZeros, int kTileTokens, int kRows, int kTileK, int kStages, int kWarpgroups,
-          int kClusterK, int kClusterM>
+          int kClusterK, int kClusterM, int kPrefetch, int kLatePrefetch>
 __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRmsScale ? 128 : 0) +
                                       (kTokens == 0 ? 128 : 32),
                                   1)
@@ -416,13 +449,14 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
   else
     __syncthreads();
   pdl_launch_dependents();
+  if (threadIdx.x == S::kProducer) prefetch_next_weight<kPrefetch>(args);
   pdl_wait();
   if (S::kRmsScale && warpgroup == kWarpgroups) {
     if constexpr (S::kRmsScale) compute_scales<S>(args, scales_of<S>(shared));
     if constexpr (kClusterK > 1) cluster_barrier();
   } else if (warpgroup == S::kProducer / 128) {
     if constexpr (S::kProducerWarps == 4) warpgroup_reg_dealloc<40>();
-    if (produces) producer.load_rest();
+    if (produces) producer.template load_rest<kLatePrefetch>();
     if constexpr (kClusterK > 1) cluster_barrier();
   } else {
     if constexpr (S::kProducerWarps == 4) warpgroup_reg_alloc<232>();

@@ -32,6 +32,7 @@ template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue
           int kEarlyStages_>
 struct StreamingWgmma {
   using Mainloop = WgmmaMainloop<StreamingWgmma>;
+  using Schedule = StreamingSchedule<StreamingWgmma>;
   using T = T_;
   using Args = LinearArgsOf<kPrologue_, kEpilogue_>;
   using State = PipelineState<kStages_>;

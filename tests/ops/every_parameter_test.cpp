@@ -49,6 +49,7 @@ std::vector<Coverage> coverage() {
         {{"tokens", "1100"}, {"in", "128"}, {"out", "512"}},
         {{"tokens", "1"}, {"in", "8192"}, {"out", "512"}, {"weights", "int4"}},
         {{"tokens", "16"}, {"in", "4096"}, {"out", "512"}, {"weights", "int4"}, {"group", "128"}},
+        {{"tokens", "2"}, {"in", "4096"}, {"out", "4096"}, {"epilogue", "add"}, {"weights", "int4"}},
         {{"tokens", "16"}, {"in", "2048"}, {"out", "4096"}, {"weights", "int4"}, {"group", "128"}},
         {{"tokens", "32"}, {"in", "1024"}, {"out", "12288"}, {"weights", "int4"}, {"group", "128"}},
         {{"tokens", "48"}, {"in", "512"}, {"out", "28672"}, {"weights", "int4"}, {"group", "128"}},

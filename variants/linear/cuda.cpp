@@ -1,7 +1,7 @@
 // CUDA variants of linear, in rising difficulty.
 #include "variants/helpers/streaming.h"
 #include "variants/linear/linear.h"
-#include "variants/linear/prefetch.h"
+#include "variants/linear/operands.h"
 
 namespace warptune {
 namespace {

@@ -10,6 +10,7 @@
 #include "kernels/linear/packed_weights.h"
 #include "variants/argmax/index_of_largest.h"
 #include "variants/linear/linear.h"
+#include "variants/linear/operands.h"
 
 namespace warptune {
 namespace {

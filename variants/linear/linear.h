@@ -20,12 +20,6 @@ inline const Expression kArgmaxWorkspace = "epilogue == argmax ? 8 * (tokens + 1
 /// A derived value of the variants that stream weights.
 inline const DerivedValue kWeightRows{"weight_rows", "epilogue == swiglu ? 2 * out : out",
                                       "rows of the weight"};
-/// A row-major matrix of 16-bit elements, by TMA boxes of 64 columns.
-inline TensorMapExpressions matrix_map(const char* base, const Expression& rows, const Expression& box_rows) {
-  return {.base = base, .dims = {"in", rows}, .strides = {"2 * in"}, .box = {64, box_rows}};
-}
-/// The dtype of the scales of quantized weights (kernels/linear/packed_weights.h).
-DType weight_scale_dtype(int weights, std::int64_t group);
 /// The same variants for plain GEMMs only.
 std::vector<Variant> unfused(std::vector<Variant> variants);
 /// The same variants for weights of the dtype of x only.

@@ -16,6 +16,7 @@
 #include "variants/argmax/index_of_largest.h"
 #include "variants/helpers/specs.h"
 #include "variants/linear/linear.h"
+#include "variants/linear/operands.h"
 
 namespace warptune {
 namespace {

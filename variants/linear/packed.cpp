@@ -1,6 +1,7 @@
 // CUDA variants of linear for quantized weights (kernels/linear/packed_weights.h).
 #include "variants/helpers/streaming.h"
 #include "variants/linear/linear.h"
+#include "variants/linear/operands.h"
 
 namespace warptune {
 namespace {
@@ -65,6 +66,8 @@ Variant gemv_packed_bulk_copy() {
                      {"warps", {4, 8, 16}, "consumer warps per block, which split K"},
                      {"tiles", {1, 2}, "tiles of 16 weight rows of a work tile"},
                      {"stages", {2, 3, 4, 6, 8, 12, 16}, "stages of the pipeline of a block"},
+                     prefetch_parameter(),
+                     late_prefetch_parameter(),
                      pdl_parameter()},
       .derived =
           {kBlockColumns,
@@ -87,8 +90,8 @@ Variant gemv_packed_bulk_copy() {
             "tokens, 128)",
             "bytes of the shared memory of a block: stages, x, two buffers of sums, barriers, scales"}},
       .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "has_bulk_copy", "tokens <= 8",
-                      "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
-                      "weights != fp8 || group == 0",
+                      kPrefetchConstraint, "epilogue != swiglu || out % 8 == 0",
+                      "prologue == none || act_order == no", "weights != fp8 || group == 0",
                       "group == 0 || warps * block_columns % max(group, 1) == 0",
                       "zeros == no || (group != 0 && in // max(group, 1) % 2 == 0 && slot_groups % 2 == 0)",
                       "warps <= in // block_columns", "8 <= blocks_per_sm * warps <= 32",
@@ -100,7 +103,7 @@ Variant gemv_packed_bulk_copy() {
           {{.file = "linear/gemv_packed_bulk_copy.cu",
             .kernel = "linear_gemv_packed_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
                       "{epilogue}, {weights}, {group}, {zeros}, {act_order}, {blocks_per_sm}, {warps}, "
-                      "{tiles}, {stages}>",
+                      "{tiles}, {stages}, {prefetch}, {late_prefetch}>",
             .geometry = {.grid = {"blocks_per_sm"},
                          .block = {"32 * (warps + 1)"},
                          .shared_bytes = "storage_bytes",
@@ -178,6 +181,8 @@ Variant wgmma_packed() {
                      {"persistent",
                       {1, 0},
                       "a block per SM computes several work tiles; 0: a block per work tile"},
+                     prefetch_parameter(),
+                     late_prefetch_parameter(),
                      pdl_parameter()},
       .derived =
           {kBlockColumns,
@@ -211,7 +216,7 @@ Variant wgmma_packed() {
       .constraints =
           {kQuantized, "has_wgmma", "tokens > 1", "act_order == no", "out % 8 == 0", "in % tile_k == 0",
            "tile_k % block_columns == 0", "prologue == none || (prologue == rms_scale && tokens <= 64)",
-           "tokens <= 64 || epilogue in [none, add, swiglu]",
+           "tokens <= 64 || epilogue in [none, add, swiglu]", kPrefetchConstraint,
            // Few tokens are one tile; prompts take tiles that they fill.
            "tokens > 64 || tile_tokens == 16 * ceil_div(tokens, 16)",
            "tokens <= 64 || (tile_tokens >= 64 && tile_tokens != 48 && tile_tokens < 2 * tokens)",
@@ -240,7 +245,7 @@ Variant wgmma_packed() {
       .stages = {{.file = "linear/wgmma_packed.cu",
                   .kernel = "linear_wgmma_packed<{dtype}, {few_tokens}, {in}, {out}, {bias}, {prologue}, "
                             "{epilogue}, {weights}, {group}, {zeros}, {tile_tokens}, {rows}, {tile_k}, "
-                            "{stages}, {warpgroups}, {cluster_k}, {cluster_m}>",
+                            "{stages}, {warpgroups}, {cluster_k}, {cluster_m}, {prefetch}, {late_prefetch}>",
                   // Consumers, the warps that add squares, the producer.
                   .geometry = {.grid = {"is_persistent ? 1 : blocks"},
                                .block = {"128 * (warpgroups + adds_squares) + (tokens > 64 ? 128 : 32)"},

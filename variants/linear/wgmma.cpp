@@ -3,7 +3,7 @@
 #include "kernels/linear/args.h"
 #include "variants/helpers/streaming.h"
 #include "variants/linear/linear.h"
-#include "variants/linear/prefetch.h"
+#include "variants/linear/operands.h"
 
 namespace warptune {
 namespace {

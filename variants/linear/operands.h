@@ -1,9 +1,18 @@
 #pragma once
-// The parameters of kernels that prefetch a part of the next GEMM's weights to the L2 (PrefetchLinearArgs): o
-// and down, before or after the dependency.
+// Operands of the GEMMs of linear: the scales of quantized weights, tensor maps, and the parameters of
+// kernels that prefetch a part of the next GEMM's weights to the L2 (PrefetchLinearArgs): o and down, before
+// or after the dependency.
 #include "harness/core/variant.h"
 
 namespace warptune {
+
+/// The dtype of the scales of quantized weights (kernels/linear/packed_weights.h).
+DType weight_scale_dtype(int weights, std::int64_t group);
+
+/// A row-major matrix of 16-bit elements, by TMA boxes of 64 columns.
+inline TensorMapExpressions matrix_map(const char* base, const Expression& rows, const Expression& box_rows) {
+  return {.base = base, .dims = {"in", rows}, .strides = {"2 * in"}, .box = {64, box_rows}};
+}
 
 inline Parameter prefetch_parameter() {
   return {.name = "prefetch",
