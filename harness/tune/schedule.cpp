@@ -159,6 +159,12 @@ std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, 
   return planned + (constraint_rows ? static_cast<std::size_t>(space.size() - legal) : 0);
 }
 
+/// Whether a model may do without this problem: it has the same GEMM without what is fused.
+bool is_fused_in_model(const SweepItem& item) {
+  const Assignment& dims = item.problem.dims;
+  return item.share > 0 && (dims.get("prologue", 0) != 0 || dims.get("epilogue", 0) != 0);
+}
+
 }  // namespace
 
 Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::string& filter) {
@@ -204,7 +210,8 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
       throw InputError(fmt::format("{}: none of the variants named for op '{}' runs on device '{}' in {}{}",
                                    item.where, item.entry->op.name, facts.name, name_of(item.problem.dtype),
                                    runs.sentences().empty() ? "" : "; " + runs.sentences().front()));
-    if (!problem.counts.empty()) schedule.push_back(std::move(problem));
+    const bool is_optional = is_fused_in_model(item) && problem.candidates.empty();
+    if (!problem.counts.empty() && !is_optional) schedule.push_back(std::move(problem));
   }
   if (!any_match && !filter.empty())
     throw InputError(

@@ -69,7 +69,7 @@ struct PackedWgmma {
 
   static_assert(kRows % 16 == 0 && kRows <= 256 && kOutputs % 8 == 0 && kOut % 8 == 0);
   static_assert(ceil_div(kOutputs, 64) % kWarpgroups == 0);
-  static_assert(kIn % kTileK == 0 && kTileK % kColumns == 0);
+  static_assert(kIn % kTileK == 0 && kTileK % kColumns == 0 && !(kZeros && kGroup == 0));
   static_assert(kN % 16 == 0 && kN % (8 * kClusterM) == 0 && kCluster <= 8);
   static_assert(kTokens <= kN && (kClusterK == 1 || (kTokens != 0 && !kArgmax)));
   static_assert(!kAddRms || kOutputs % kSquaresGroup == 0);
@@ -224,10 +224,6 @@ class PackedMainloop {
   using T = typename S::T;
   using Word = typename S::Word;
 
-  /// What a lane has of a block of weights of each of its two slots.
-  struct Block {
-    uint4 bytes[2];
-  };
   /// The scales of a lane's rows in a stage.
   struct Scales {
     BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales[S::kTiles][2][S::kTileBlocks];
@@ -280,7 +276,6 @@ class PackedMainloop {
   static constexpr __device__ __forceinline__ int scale_of(int column) {
     return column * S::kBlockScales / S::kColumns;
   }
-
   /// The same for pair `pair` of a word.
   static constexpr __device__ __forceinline__ int scale_of_pair(int word, int pair) {
     return scale_of(word * S::kColumns / 4 + pair / 2 * 16);
@@ -323,7 +318,7 @@ class PackedMainloop {
   __device__ __forceinline__ void load_block(int i, const unsigned char* stage) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      block_.bytes[half] =
+      bytes_[half] =
           *reinterpret_cast<const uint4*>(stage + S::kWeightOffset + slot(tile(i), half) * S::kSlotBytes +
                                           block(i) * kBlockBytes + consumer_.lane * 16);
   }
@@ -334,7 +329,7 @@ class PackedMainloop {
       const int word = part(i) * S::kBatchWords + w, scale = scale_of(word * S::kColumns / 4);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const uint4& v = block_.bytes[half];
+        const uint4& v = bytes_[half];
         unsigned pairs[Word::kPairs];
         Word::convert(pairs,
                       word == 0   ? v.x
@@ -419,7 +414,7 @@ class PackedMainloop {
 
   Consumer& consumer_;
   const QuantizedLinearArgs& args_;
-  Block block_;                        // that a batch is of
+  uint4 bytes_[2];                     // of the block that a batch is of, of two slots
   Scales scales_;                      // of the stage
   unsigned a_[S::kBatchFragments][4];  // of a batch
   float batch_sum_[S::kN / 2];         // with kScalesSums

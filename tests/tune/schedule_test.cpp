@@ -66,6 +66,20 @@ std::string numbers(int count) {
   for (int i = 2; i <= count; ++i) values += "," + std::to_string(i);
   return values + "]";
 }
+TEST(Schedule, WhatNoVariantFusesIsLeftOutOfAModel) {
+  const std::string model = "models:\n  - {model: llama3-8b, batch: 8, context: 512, dtypes: bf16, skip: ";
+  const auto split_norms = [](const Schedule& schedule) {
+    return std::ranges::count_if(schedule, [](const ScheduledProblem& p) {
+      EXPECT_FALSE(p.candidates.empty()) << p.item->problem.key();
+      return p.item->problem.key().find("rms_scale") != std::string::npos;
+    });
+  };
+  const Sweep fast = load(model + "[linear/naive]}\n"), all = load(model + "[linear/tiled]}\n");
+  EXPECT_EQ(split_norms(make_schedule(fast, known_device("sm_80"))), 0);
+  EXPECT_GT(split_norms(make_schedule(fast, known_device("sm_90a"))), 0);
+  EXPECT_GT(split_norms(make_schedule(all, known_device("sm_80"))), 0);
+}
+
 TEST(Schedule, LegalConfigurationsOfALargeSpaceArePlanned) {
   const std::string values = numbers(1500);
   const Sweep sweep =

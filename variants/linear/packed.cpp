@@ -214,8 +214,9 @@ Variant wgmma_packed() {
            // With split K a block has one work tile, also where a second wave is needed.
            {"is_persistent", "cluster_k == 1 && persistent", "whether a block takes several work tiles"}},
       .constraints =
-          {kQuantized, "has_wgmma", "tokens > 1", "act_order == no", "out % 8 == 0", "in % tile_k == 0",
-           "tile_k % block_columns == 0", "prologue == none || (prologue == rms_scale && tokens <= 64)",
+          {kQuantized, "has_wgmma", "tokens > 1", "act_order == no", "zeros == no || group != 0",
+           "out % 8 == 0", "in % tile_k == 0", "tile_k % block_columns == 0",
+           "prologue == none || (prologue == rms_scale && tokens <= 64)",
            "tokens <= 64 || epilogue in [none, add, swiglu]", kPrefetchConstraint,
            // Few tokens are one tile; prompts take tiles that they fill.
            "tokens > 64 || tile_tokens == 16 * ceil_div(tokens, 16)",
