@@ -46,5 +46,24 @@ TEST(StudentT, ThePriorSpreadTempersRunsThatAgreeByChance) {
   EXPECT_EQ(compare_runs(std::vector{100.0}, now, {.spread = 0.001}).p, 1) << "one run has no spread";
 }
 
+/// The largest changes of unchanged kernels, by their time (student_t.cpp names the recordings).
+TEST(RunNoise, IsThatOfTheRecordedRuns) {
+  struct Class {
+    double us, spread, floor, drift;
+  };
+  for (const Class& c :
+       {Class{1.9, 0.002, 0.06, 0.03}, Class{2, 0.0015, 0.14, 0.03}, Class{5, 0.0015, 0.09, 0},
+        Class{10, 0.0015, 0.05, 0}, Class{100, 0.0015, 0.13, 0}}) {
+    const RunNoise noise = run_noise(c.us, false);
+    EXPECT_EQ(noise.spread, c.spread) << c.us;
+    EXPECT_EQ(noise.floor, c.floor) << c.us;
+    EXPECT_EQ(noise.drift, c.drift) << c.us;
+  }
+  const RunNoise host = run_noise(10, true);
+  EXPECT_EQ(host.spread, 0.02);
+  EXPECT_EQ(host.floor, 0.5);
+  EXPECT_EQ(host.drift, 0.35);
+}
+
 }  // namespace
 }  // namespace warptune
