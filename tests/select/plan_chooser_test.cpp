@@ -129,6 +129,16 @@ TEST_F(Chosen, TheFastestRecordedConfigurationsBeginWithTheWinner) {
   EXPECT_TRUE(splits(decode_problem(16, 2048, 8, 8), 8).empty());
 }
 
+TEST_F(Chosen, AWinnerOfAnUnknownVariantSaysSo) {
+  Winner winner = timed(problem_, {pipelined(4)}, in_waves);
+  winner.variant = "no_such_variant";
+  Wisdom wisdom;
+  wisdom.put(winner);
+  EXPECT_EQ(first(wisdom).source, PlanSource::fallback);
+  EXPECT_NE(notes_.find("there is no variant 'no_such_variant' (--kernels FILE brings"), std::string::npos)
+      << notes_;
+}
+
 TEST_F(Chosen, TheNearestWinnerIsNamed) {
   const PlanChoice choice = first(neighbors());
   EXPECT_EQ(choice.source, PlanSource::nearest);

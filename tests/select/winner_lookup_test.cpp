@@ -87,11 +87,13 @@ TEST(WinnerLookup, DeviceThenArchitectureThenNearestThenElsewhere) {
   EXPECT_EQ(found(wisdom, one), "NVIDIA H100 near 4");
   wisdom.put(made(tokens(8), "NVIDIA H200", "sm_90a"));
   EXPECT_EQ(found(wisdom, one), "NVIDIA H200 near 8");
+  wisdom.put(made(tokens(2), "NVIDIA H100", "sm_90a"));
+  EXPECT_EQ(found(wisdom, one), "NVIDIA H200 near 8") << "also where a nearer one of another device follows";
   wisdom.put(made(one, "NVIDIA H100", "sm_90a"));
   EXPECT_EQ(found(wisdom, one), "NVIDIA H100 exact 1");
   wisdom.put(made(one, "NVIDIA H200", "sm_90a"));
   EXPECT_EQ(found(wisdom, one), "NVIDIA H200 exact 1");
-  EXPECT_EQ(wisdom.winners().size(), 5u);
+  EXPECT_EQ(wisdom.winners().size(), 6u);
 }
 
 TEST(WinnerLookup, DimsAreComparedByName) {
