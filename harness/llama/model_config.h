@@ -35,9 +35,10 @@ struct ModelConfig {
   bool tied_embeddings = false;
   bool attention_bias = false;  // q, k, v and o have a bias
   std::vector<int> eos = {};
-  WeightFormat weights = {};  // of the matrices of the layers; of a quantized checkpoint that of the first
-  std::vector<LayerFormats> layer_formats = {};         // of a quantized checkpoint; empty: all are `weights`
-  WeightFormat head_format = {};                        // of lm_head
+  WeightFormat weights = {};  // the layers' format; a mixed checkpoint has that of its first matrix
+  std::vector<LayerFormats> layer_formats =
+      {};                         // a quantized checkpoint has one per layer; empty: all are `weights`
+  WeightFormat head_format = {};  // the format of lm_head
   std::optional<QuantizationConfig> quantization = {};  // none: weights are in 16 bits
 
   /// Whether matrices of the layers have another format than `weights`.

@@ -51,7 +51,7 @@ struct StreamingEpilogue {
   static constexpr int kVectors = S::kN / 16;
 
   const typename S::Args& args;
-  const float* const scales;                       // of the tokens; with kRmsScale
+  const float* const scales;                       // a scale per token; with kRmsScale
   const int tile_out, lane;                        // the first output of the work tile
   const int first_token = 0, tokens = S::kTokens;  // the first of the work tile, and those of the problem
 

@@ -50,7 +50,7 @@ struct PackedWgmma {
   static constexpr int kSteps = kIn / kTileK;
   static constexpr int kPitch = kRows + 4;  // floats of a token's partial sums: stores without bank conflicts
 
-  // Of a stage: slots of eight rows, blocks of weights of a slot, scales of a row.
+  // A stage has slots of eight rows, and blocks of weights in each; a block has kBlockScales scales per row.
   static constexpr int kSlots = kRows / kBlockRows, kColumns = block_columns(kWeights),
                        kTileBlocks = kTileK / kColumns, kSlotBytes = kTileBlocks * kBlockBytes;
   static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
@@ -65,7 +65,7 @@ struct PackedWgmma {
       kBatchColumns = min_of(kScalesSums ? kGroup : kColumns, kColumns), kBatchFragments = kBatchColumns / 16,
                        kBatchWords = kBatchFragments / Word::kFragments,
                        kBlockBatches = kColumns / kBatchColumns,
-                       kBatches = kTileBlocks * kTiles * kBlockBatches;  // of a stage
+                       kBatches = kTileBlocks * kTiles * kBlockBatches;  // in a stage
 
   static_assert(kRows % 16 == 0 && kRows <= 256 && kOutputs % 8 == 0 && kOut % 8 == 0);
   static_assert(ceil_div(kOutputs, 64) % kWarpgroups == 0);
@@ -263,7 +263,7 @@ class PackedMainloop {
   }
   /// With scales of groups that multiply sums: those of the part of a group that lies in a block.
   static constexpr __device__ __forceinline__ bool begins_group(int i) {
-    return part(i) * S::kBatchColumns % S::kGroup == 0;
+    return part(i) * S::kBatchColumns % max_of(S::kGroup, 1) == 0;
   }
   static constexpr __device__ __forceinline__ bool ends_group(int i) {
     return part(i) + 1 == S::kBlockBatches || begins_group(i + 1);
@@ -414,9 +414,9 @@ class PackedMainloop {
 
   Consumer& consumer_;
   const QuantizedLinearArgs& args_;
-  uint4 bytes_[2];                     // of the block that a batch is of, of two slots
-  Scales scales_;                      // of the stage
-  unsigned a_[S::kBatchFragments][4];  // of a batch
+  uint4 bytes_[2];                     // the current block of both slots
+  Scales scales_;                      // the stage's
+  unsigned a_[S::kBatchFragments][4];  // the operand of a batch
   float batch_sum_[S::kN / 2];         // with kScalesSums
   float row_scales_[S::kTiles][2];     // with kHasRowScales
 };

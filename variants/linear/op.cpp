@@ -175,7 +175,7 @@ void check_quantized(const Problem& p) {
     return;
   }
   if (is_fp4(weights) && group != fp4_group(weights))
-    throw InputError(fmt::format("weights={} have groups of {} columns, not group={}",
+    throw InputError(fmt::format("weights={} has groups of {} columns, not group={}",
                                  weights == kWeightsNvfp4 ? "nvfp4" : "mxfp4", fp4_group(weights), group));
   if (!is_fp4(weights) && group != 0 && group != 32 && group != 64 && group != 128)
     throw InputError(fmt::format("group is 32, 64, 128 or 0, the whole row, not {}", group));
