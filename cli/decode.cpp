@@ -67,6 +67,7 @@ ModelConfig model_of(const DecodeOptions& o) {
   ModelConfig config = o.preset_name.empty() ? read_model(o.model_folder) : preset(o.preset_name);
   if (!o.weights.empty()) {
     const WeightFormat wanted = parse_weight_format(o.weights);
+    if (config.quantization && wanted.fp8_activations) config = with_fp8_activations(config);
     if (config.quantization && config.weights != wanted)
       throw InputError(fmt::format(
           "--weights {} is for a model in 16 or 32 bits; the weights of {} are {}", wanted.str(), config.name,
@@ -257,6 +258,11 @@ int run(const DecodeOptions& o) {
   const auto golden = o.golden.empty() ? std::nullopt : std::optional(read_golden(o.golden));
   std::optional<DecodeText> text = DecodeText::open(o, config);
   const auto device = open_device(o.device);
+  if (config.weights.fp8_activations && device->facts().backend == Backend::cuda &&
+      !device->facts().has_wgmma())
+    throw InputError(
+        fmt::format("--weights {} needs wgmma (sm_90a), which {} does not have; --weights fp8 runs",
+                    config.weights.str(), device->facts().name));
   const DType dtype = dtype_of(o, device->facts());
   const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o));
   problems.rope_append(1, 1, 0);  // throws if K has no such layout

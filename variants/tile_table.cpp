@@ -176,6 +176,8 @@ std::vector<Tile> tile_rows() {
            "tile_tokens<=tokens<=1024?128:256 rows=128 tile_k<=128 stages<=4 warpgroups=2 cluster_k=1 "
            "cluster_m=1 persistent=1 pdl=0",
            quantized),
+      tile("linear", "wgmma_fp8", "has_wgmma && activations == fp8",
+           "tile_tokens<=128 rows=256 stages<=4 cluster<=2 pdl<=1", quantized),
       tile("linear", "mma_packed", "tokens <= 64",
            "tile_m<=32 tile_n=64 tile_k<=tokens<=32?256:128 warps_m=1 warps_n=4 stages<=3 "
            "splits<=(tokens<=32?200:100)*sms/out pdl<=1",
@@ -255,6 +257,9 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
       add("linear",
           Assignment{
               {"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", weights}, {"group", group}});
+  for (const std::int64_t tokens : {128, 512, 4096})
+    add("linear",
+        Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", 3}, {"activations", 1}});
   for (const std::int64_t tokens : {1, 8})  // argmax fused
     add("linear", Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 128256}, {"epilogue", 3}});
   for (const std::int64_t tokens : {1, 64, 2048}) {

@@ -168,6 +168,14 @@ ModelConfig in_format(ModelConfig config, const WeightFormat& format) {
   return config;
 }
 
+ModelConfig with_fp8_activations(ModelConfig config) {
+  const auto set = [](WeightFormat& format) { format.fp8_activations = format.weights == kWeightsFp8; };
+  set(config.weights);
+  for (LayerFormats& layer : config.layer_formats)
+    for (WeightFormat* format : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) set(*format);
+  return config;
+}
+
 ModelConfig read_model_config(const std::filesystem::path& file) {
   ModelConfig config = parse_model_config(read_input(file, file.string(), kMaxConfigBytes), file.string());
   const std::filesystem::path modelopt = file.parent_path() / "hf_quant_config.json";

@@ -49,6 +49,8 @@ struct ModelConfig {
 
 /// The model with all matrices of its layers in this format, and lm_head in 16 bits.
 ModelConfig in_format(ModelConfig config, const WeightFormat& format);
+/// The same model, whose GEMMs on weights of fp8 round their activations (WeightFormat::fp8_activations).
+ModelConfig with_fp8_activations(ModelConfig config);
 
 /// Reads a config.json of model_type llama, and the end tokens of a generation_config.json beside it. Throws
 /// InputError: one sentence with the file and the key.

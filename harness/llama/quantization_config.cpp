@@ -217,7 +217,9 @@ QuantizationConfig read_config(const JsonReader& config, const std::string& meth
   for (const char* const key : {"ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules"})
     for (ModuleName& name : read_names(config, key)) c.ignored.push_back(std::move(name));
   if (quantizes_activations(config))
-    c.notes.push_back(config.origin() + ": activations are not quantized, they stay in 16 bits");
+    c.notes.push_back(config.origin() +
+                      ": activations are not quantized, they stay in 16 bits, "
+                      "unless --weights is fp8:activations=fp8");
   for (const char* const key : {"kv_cache_scheme", "kv_cache_quant_algo"})
     if (config.has(key)) c.notes.push_back(fmt::format("{}: '{}' is not applied", config.origin(), key));
   return c;

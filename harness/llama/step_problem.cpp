@@ -14,7 +14,9 @@ Problem step_problem(const ModelConfig& model, DType dtype, int batch, std::int6
   step.dims.set("model", 0, model.name);
   step.dims.set("batch", batch);
   step.dims.set("context", context_bucket(context));
-  if (model.weights.quantized()) step.dims.set("weights", 0, model.weights.str());
+  WeightFormat weights = model.weights;
+  if (batch <= kFewTokens) weights.fp8_activations = false;  // its GEMMs are those of other activations
+  if (weights.quantized()) step.dims.set("weights", 0, weights.str());
   // As in a plan set: "+kv=int8+page=16".
   if (const std::string suffix = kv.suffix(); !suffix.empty()) step.dims.set("cache", 0, suffix.substr(1));
   return step;

@@ -23,6 +23,7 @@ std::string WeightFormat::str() const {
   if (!is_fp4(weights) && (group != 0 || weights == kWeightsInt4)) text += fmt::format(":group={}", group);
   if (zeros) text += ":zeros";
   if (act_order) text += ":act_order";
+  if (fp8_activations) text += ":activations=fp8";
   return text;
 }
 
@@ -30,7 +31,7 @@ WeightFormat parse_weight_format(std::string_view text) {
   const auto fail = [&] {
     throw InputError(fmt::format(
         "'{}' is no format of weights; it must be same, int8, int4, fp8, nvfp4 or mxfp4, with :group=32, 64 "
-        "or 128 where groups of columns have a scale",
+        "or 128 where groups of columns have a scale, fp8 also with :activations=fp8",
         brief(text)));
   };
   if (text.ends_with(':')) fail();
@@ -46,6 +47,8 @@ WeightFormat parse_weight_format(std::string_view text) {
       format.zeros = true;
     } else if (part == "act_order") {
       format.act_order = true;
+    } else if (part == "activations=fp8") {
+      format.fp8_activations = true;
     } else if (part == "group=0" || part == "group=32" || part == "group=64" || part == "group=128") {
       format.group = static_cast<int>(whole_number(part.substr(6), "'group' of weights"));
       has_group = true;
@@ -61,6 +64,8 @@ WeightFormat parse_weight_format(std::string_view text) {
     throw InputError(fmt::format("'{}' has groups of {}; those of fp8 are 128, blocks of 128 x 128",
                                  brief(text), format.group));
   // As the check of op linear.
+  if (format.fp8_activations && format.weights != kWeightsFp8)
+    throw InputError(fmt::format("'{}' has activations of fp8; they need weights of fp8", brief(text)));
   if (format.zeros && format.weights != kWeightsInt4)
     throw InputError(fmt::format("'{}' has zero points; they need int4", brief(text)));
   if (format.act_order && (format.weights == kWeightsFp8 || is_fp4(format.weights) || format.group == 0))
@@ -86,6 +91,8 @@ Problem with_weights(Problem linear, const WeightFormat& format) {
   set("group", format.group, "");
   set("zeros", format.zeros ? 1 : 0, format.zeros ? "yes" : "no");
   set("act_order", format.act_order ? 1 : 0, format.act_order ? "yes" : "no");
+  const bool rounds = format.fp8_activations && linear["tokens"] > kFewTokens;
+  set("activations", rounds ? kActivationsFp8 : kActivationsSame, rounds ? "fp8" : "same");
   return linear;
 }
 

@@ -10,14 +10,19 @@
 
 namespace warptune {
 
+/// Tokens up to which activations stay as they are.
+inline constexpr std::int64_t kFewTokens = 64;
+
 struct WeightFormat {
   int weights = kWeightsSame;  // a value of dim `weights`
   int group = 0;               // columns of a row that share a scale; 0: the whole row
   bool zeros = false;          // groups have zero points
   bool act_order = false;      // column i of the matrix multiplies x[order[i]]
+  /// GEMMs of more than kFewTokens round their activations to fp8. Up to there weights bound the time.
+  bool fp8_activations = false;
 
   bool quantized() const { return weights != kWeightsSame; }
-  /// "int4:group=128:zeros"; "same" where it is not quantized.
+  /// "int4:group=128:zeros", "fp8:activations=fp8"; "same" where it is not quantized.
   std::string str() const;
   bool operator==(const WeightFormat&) const = default;
 };

@@ -94,6 +94,7 @@ class Loader {
     if (quantization_) {
       if (auto matrix = read_quantized(checkpoint_, *quantization_, parts, columns)) {
         for (std::string& note : matrix->notes) notes_.push_back(std::move(note));
+        matrix->format.fp8_activations = format.fp8_activations && matrix->format.weights == kWeightsFp8;
         return uploaded_matrix(*matrix);
       }
     }

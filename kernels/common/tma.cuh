@@ -104,4 +104,13 @@ __device__ __forceinline__ void tma_load_2d_multicast(void* shared, const Tensor
       : "memory");
 }
 
+__device__ __forceinline__ void tma_load_3d_multicast(void* shared, const TensorMap& map, int x, int y, int z,
+                                                      Mbarrier* barrier, unsigned short blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)), "h"(blocks)
+      : "memory");
+}
+
 }  // namespace warptune

@@ -1,9 +1,9 @@
 #pragma once
-// wgmma.mma_async of a warpgroup (sm_90a): D[64 x kN] += A[64 x 16] * B[16 x kN], bf16 or fp16 inputs, fp32
-// accumulators in the registers of 128 threads. B lies in shared memory, A in shared memory or registers. A
-// wgmma is asynchronous: between warpgroup_arrive() and warpgroup_wait() nothing may touch the accumulators
-// or A. Function names are those of CUTLASS. PTX manual: "wgmma.mma_async", "setmaxnreg". On other
-// architectures these do not assemble.
+// wgmma.mma_async of a warpgroup (sm_90a): D[64 x kN] += A[64 x 16] * B[16 x kN], bf16 or fp16 inputs, or
+// with e4m3 32 columns of A, fp32 accumulators in the registers of 128 threads. B lies in shared memory, A in
+// shared memory or registers. A wgmma is asynchronous: between warpgroup_arrive() and warpgroup_wait()
+// nothing may touch the accumulators or A. Function names are those of CUTLASS. PTX manual:
+// "wgmma.mma_async", "setmaxnreg". On other architectures these do not assemble.
 //
 // Accumulator i of a thread: row 16 * warp + lane / 4 + 8 * (i / 2 % 2), column 8 * (i / 4) + 2 * (lane % 4)
 // + i % 2. So two adjacent groups of four accumulators, as 16-bit pairs, are an A fragment over those
@@ -28,9 +28,9 @@ __device__ __forceinline__ unsigned long long wgmma_descriptor(const void* share
 }
 
 /// The descriptor of a matrix of 16-bit elements in shared memory with the 128-byte swizzle of TMA: rows of
-/// 64 elements, 8 rows are 1024 bytes (the alignment). K-major (rows are M or N): `leading` is unused, the
-/// next 16 elements of K are 32 bytes further. N-major (rows are K): `leading` bytes to the next 64 elements
-/// of N, the next 16 rows are 2048 bytes further.
+/// 64 elements (of 128 bytes of e4m3), 8 rows are 1024 bytes (the alignment). K-major (rows are M or N):
+/// `leading` is unused, the next 16 elements of K are 32 bytes further. N-major (rows are K): `leading` bytes
+/// to the next 64 elements of N, the next 16 rows are 2048 bytes further.
 __device__ __forceinline__ unsigned long long wgmma_descriptor_swizzle_128b(unsigned address,
                                                                             unsigned leading = 16) {
   return static_cast<unsigned long long>(1u << 30 | 1024 >> 4) << 32 | leading >> 4 << 16 |
@@ -176,6 +176,13 @@ __device__ __forceinline__ void warpgroup_reg_alloc() {
                : "l"(b_descriptor), "r"(int(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))
 #define WARPTUNE_WGMMA_B_N_MAJOR(...) WARPTUNE_WGMMA_A_IN_REGISTERS("1", __VA_ARGS__)
 #define WARPTUNE_WGMMA_B_K_MAJOR(...) WARPTUNE_WGMMA_A_IN_REGISTERS("0", __VA_ARGS__)
+#define WARPTUNE_WGMMA_E4M3(n, octets, type, b, keep, a0, a1, a2, a3)                          \
+  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep                                \
+               ", 0;\n"                                                                        \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3 {" WARPTUNE_D##octets \
+               "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1;\n}\n"        \
+               : WARPTUNE_R##octets                                                            \
+               : "l"(b_descriptor), "r"(int(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))
 #define WARPTUNE_WGMMA_SHAPE(instruction, n, octets, ...) \
   if constexpr (kN == n) {                                \
     if constexpr (is_same<T, bf16>)                       \
@@ -219,6 +226,18 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const unsigned (&a)[4]
   } else {
     WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_B_K_MAJOR)
   }
+}
+
+/// d = a . b (+ d) of e4m3, a in registers, b K-major in shared memory; 32 columns. Lane 4 * g + t holds the
+/// columns from 4 t on of rows g and g + 8, and those from 16 + 4 t on. The tensor cores add products to
+/// about 14 bits, so long sums are begun anew after some columns and added in fp32 (DeepSeek-V3 technical
+/// report).
+template <int kN>
+__device__ __forceinline__ void wgmma_e4m3(float (&d)[kN / 2], const unsigned (&a)[4],
+                                           unsigned long long b_descriptor, bool accumulate) {
+  using T = bf16;  // of no effect
+  static_assert(kN % 16 == 0 && kN <= 256);
+  WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_E4M3)
 }
 
 }  // namespace warptune

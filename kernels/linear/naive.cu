@@ -1,8 +1,8 @@
 // Naive GEMM on CUDA cores: the readable baseline.
 // Grid: one thread per output element (token, output row); a thread reads both rows element by element, where
-//   the weights are quantized (packed_weights.cuh) converts each, and accumulates in fp32. A fused norm takes
-//   every thread one more pass over x, SwiGLU a second row of weight. For argmax every thread puts a key
-//   (argmax.cuh). The squares of kSquaresGroup outputs are added by shuffles.
+//   the weights are quantized (packed_weights.cuh) converts each, and accumulates in fp32. A fused norm, or
+//   quantized activations, take every thread one more pass over x, SwiGLU a second row of weight. For argmax
+//   every thread puts a key (argmax.cuh). The squares of kSquaresGroup outputs are added by shuffles.
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/argmax.cuh"
@@ -12,10 +12,17 @@
 namespace warptune {
 
 /// Computes and stores output i of all tokens. `Weights`: of PlainWeights or PackedWeights.
-template <class T, class Weights, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, class Args>
+template <class T, class Weights, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue,
+          int kActivations, class Args>
 __device__ __forceinline__ void compute_output(const Args& args, long long i) {
   const long long token = i / kOut, o = i % kOut;
   const T* x = static_cast<const T*>(args.x) + token * kIn;
+  float scale = 1;
+  if constexpr (kActivations == kActivationsFp8) {
+    float largest = 0;
+    for (int k = 0; k < kIn; ++k) largest = fmaxf(largest, fabsf(to_float(x[k])));
+    scale = activation_scale(largest);
+  }
   const auto dot = [&](long long row) {
     const Weights weights(args, row);
     float sum = 0;
@@ -24,11 +31,11 @@ __device__ __forceinline__ void compute_output(const Args& args, long long i) {
       float value = to_float(x[k]);
       if constexpr (kPrologue == kPrologueRmsNorm)
         value *= to_float(static_cast<const T*>(args.norm_weight)[k]);
+      if constexpr (kActivations == kActivationsFp8) value = to_float(from_float<fp8>(value / scale));
       sum += value * weights[i];
     }
     return sum;
   };
-  float scale = 1;
   if constexpr (kPrologue == kPrologueRmsNorm) {
     float squares = 0;
     for (int k = 0; k < kIn; ++k) squares += to_float(x[k]) * to_float(x[k]);
@@ -61,14 +68,14 @@ __device__ __forceinline__ void compute_output(const Args& args, long long i) {
 }
 
 template <class T, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights, int kGroup,
-          int kZeros, int kActOrder, int kBlock>
+          int kZeros, int kActOrder, int kActivations, int kBlock>
 __global__ void __launch_bounds__(kBlock)
     linear_naive(WeightArgsOf<kWeights, LinearArgsOf<kPrologue, kEpilogue>> args) {
   using Weights = WeightsOf<T, kIn, kWeights, kGroup, kZeros, kActOrder>;
   pdl_wait();
   const long long i = static_cast<long long>(blockIdx.x) * kBlock + threadIdx.x;
   if (i < static_cast<long long>(args.tokens) * kOut)
-    compute_output<T, Weights, kIn, kOut, kBias, kPrologue, kEpilogue>(args, i);
+    compute_output<T, Weights, kIn, kOut, kBias, kPrologue, kEpilogue, kActivations>(args, i);
   if constexpr (kEpilogue == kEpilogueArgmax) write_ids<T, kOut, kBlock>(args);
 }
 

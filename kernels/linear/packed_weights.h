@@ -74,6 +74,16 @@ WARPTUNE_HOST_DEVICE constexpr long long scale_count(int weights, int group, lon
   return (rows + per_scale - 1) / per_scale * (columns / group) * (weights == kWeightsFp8 ? 1 : kBlockRows);
 }
 
+// The values of dim `activations`.
+inline constexpr int kActivationsSame = 0;
+/// A row of x is rounded to e4m3 times a scale of its own.
+inline constexpr int kActivationsFp8 = 1;
+
+/// The scale of a row whose largest magnitude is that: e4m3 ends at 448. The values are x / scale, in fp32.
+WARPTUNE_HOST_DEVICE constexpr float activation_scale(float largest) {
+  return largest > 0 ? largest / 448 : 1;
+}
+
 /// Where an element lies: its byte, and the lowest of its bits there.
 struct PackedPosition {
   long long byte;

@@ -51,7 +51,7 @@ struct StreamingEpilogue {
   static constexpr int kVectors = S::kN / 16;
 
   const typename S::Args& args;
-  const float* const scales;                       // a scale per token; with kRmsScale
+  const float* const scales;                       // with kScalesTokens: of each token, from first_token on
   const int tile_out, lane;                        // the first output of the work tile
   const int first_token = 0, tokens = S::kTokens;  // the first of the work tile, and those of the problem
 
@@ -118,7 +118,7 @@ struct StreamingEpilogue {
  private:
   /// The scales of two adjacent tokens, the first even.
   __device__ __forceinline__ Vec<float, 2> scales_of(int first) const {
-    if constexpr (S::kRmsScale) return load_vec<2>(scales + first);
+    if constexpr (S::kScalesTokens) return load_vec<2>(scales + first);
     return {{1, 1}};
   }
 };

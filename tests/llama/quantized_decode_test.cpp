@@ -80,6 +80,9 @@ TEST_F(QuantizedDecode, RunsAQuantizedCheckpointAsItIs) {
   EXPECT_EQ(row().at("plan_set"), "default+weights=int4:group=32+mixed");
   ASSERT_EQ(decode("--model " + quantized("fp8_tensor")), 0) << output_;
   EXPECT_TRUE(says("activations are not quantized, they stay in 16 bits")) << output_;
+  const std::string rounded = "--model " + quantized("fp8_tensor") + " --weights fp8:activations=fp8";
+  ASSERT_EQ(decode_plainly("--prompt-len 70 --steps 3 --check-baseline 2 " + rounded), 0) << output_;
+  EXPECT_EQ(row().at("plan_set"), "default+weights=fp8:activations=fp8");
   ASSERT_EQ(decode("--model " + quantized("modelopt_nvfp4") + " --check-baseline 3"), 0) << output_;
   EXPECT_EQ(row().at("plan_set"), "default+weights=nvfp4");
   EXPECT_TRUE(says("activations are not quantized, they stay in 16 bits")) << output_;
@@ -107,6 +110,8 @@ TEST_F(QuantizedDecode, WrongFormatsAreOneSentenceAndExitWithTwo) {
        "--weights int8 is for a model in 16 or 32 bits; the weights of gptq are int4:group=64"},
       {"--model " + quantized("gptq") + " --weights same", "--weights same is for a model in 16 or 32 bits"},
       {"--model " + quantized("nvfp4") + " --weights mxfp4", "the weights of nvfp4 are nvfp4"},
+      {"--model " + quantized("gptq") + " --weights fp8:activations=fp8",
+       "the weights of gptq are int4:group=64"},
   };
   for (const auto& [arguments, sentence] : cases) {
     EXPECT_EQ(decode(arguments), 2) << arguments << "\n" << output_;

@@ -41,6 +41,8 @@ TEST(WeightFormat, Int4HasGroupsOf128UnlessItSaysOthers) {
   EXPECT_EQ(parse_weight_format("int8").group, 0);
   EXPECT_EQ(parse_weight_format("int8:group=0").str(), "int8");
   EXPECT_EQ(parse_weight_format("fp8").group, 0);
+  EXPECT_FALSE(parse_weight_format("fp8").fp8_activations);
+  EXPECT_EQ(parse_weight_format("fp8:activations=fp8:group=128").str(), "fp8:group=128:activations=fp8");
   EXPECT_EQ(parse_weight_format("nvfp4").group, 16);
   EXPECT_EQ(parse_weight_format("nvfp4").str(), "nvfp4");
   EXPECT_EQ(parse_weight_format("mxfp4").group, 32);
@@ -66,6 +68,8 @@ TEST(WeightFormat, WrongTextsAreOneSentence) {
                            "same:group=32",
                            "same:zeros",
                            "same:act_order",
+                           "fp8:activations",
+                           "fp8:activations=int8",
                            "mxfp8",
                            "nvfp4:group=16",
                            "nvfp4:group=32",
@@ -74,7 +78,7 @@ TEST(WeightFormat, WrongTextsAreOneSentence) {
         error_of(text),
         "'" + std::string(text) +
             "' is no format of weights; it must be same, int8, int4, fp8, nvfp4 or mxfp4, with :group=32, "
-            "64 or 128 where groups of columns have a scale");
+            "64 or 128 where groups of columns have a scale, fp8 also with :activations=fp8");
   EXPECT_EQ(error_of("fp8:group=64"),
             "'fp8:group=64' has groups of 64; those of fp8 are 128, blocks of 128 x 128");
   for (const char* text : {"int8:zeros", "int8:group=64:zeros", "fp8:zeros", "nvfp4:zeros"})
@@ -83,6 +87,8 @@ TEST(WeightFormat, WrongTextsAreOneSentence) {
        {"int8:act_order", "fp8:group=128:act_order", "int4:group=0:act_order", "mxfp4:act_order"})
     EXPECT_EQ(error_of(text),
               "'" + std::string(text) + "' has an order of columns; it needs int4 or int8 and a group");
+  EXPECT_EQ(error_of("int8:activations=fp8"),
+            "'int8:activations=fp8' has activations of fp8; they need weights of fp8");
   EXPECT_LT(error_of(std::string(10'000, 'x')).size(), 400u);
 }
 
@@ -101,6 +107,18 @@ Problem checked(const WeightFormat& format, const std::string& prologue, const s
       {"zeros", format.zeros ? "yes" : "no"},
       {"act_order", format.act_order ? "yes" : "no"}};
   return find_op("linear").op.problem(dims, DType::bf16);
+}
+
+TEST(WeightFormat, ActivationsOfManyTokensAreRounded) {
+  const WeightFormat format = parse_weight_format("fp8:activations=fp8");
+  const auto activations = [&](const char* tokens) {
+    const Problem linear = find_op("linear").op.problem(
+        std::vector<std::pair<std::string, std::string>>{{"tokens", tokens}, {"in", "256"}, {"out", "96"}},
+        DType::bf16);
+    return with_weights(linear, format)["activations"];
+  };
+  EXPECT_EQ(activations("64"), kActivationsSame);
+  EXPECT_EQ(activations("65"), kActivationsFp8);
 }
 
 TEST(WeightFormat, GivesTheProblemOfTheSameDims) {

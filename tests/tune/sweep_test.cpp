@@ -132,7 +132,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
        "4: 'int3' is no format of weights; it must be same, int8, int4, fp8, nvfp4 or mxfp4, with :group=32, "
        "64 or 128 "
        "where "
-       "groups of columns have a scale"},
+       "groups of columns have a scale, fp8 also with :activations=fp8"},
       {"model_weights_group", "4: weights of 64 columns have no groups of 128; it must divide them"},
       {"model_k_layout", "4: 'k_layout' is 'rows'; it must be sd or dsx"},
       {"model_page_size",

@@ -18,7 +18,7 @@ Variant naive() {
       .parameters = {{"block", {64, 128, 256, 512}, "threads per block"}},
       .stages = {{.file = "linear/naive.cu",
                   .kernel = "linear_naive<{dtype}, {in}, {out}, {bias}, {prologue}, {epilogue}, {weights}, "
-                            "{group}, {zeros}, {act_order}, {block}>",
+                            "{group}, {zeros}, {act_order}, {activations}, {block}>",
                   .geometry = {.grid = {"ceil_div(tokens * out, block)"}, .block = {"block"}}}},
       .workspace = kArgmaxWorkspace,
   };

@@ -45,12 +45,13 @@ class HostGemm {
     if (normalizes || scales || epilogue_ != kEpilogueNone) fused_ = static_cast<const FusedLinearArgs*>(raw);
     if (scales || epilogue_ == kEpilogueAddRms) split_ = static_cast<const SplitNormLinearArgs*>(raw);
     if (normalizes) normalize();
+    if (p["activations"] == kActivationsFp8) quantize();
     if (scales) add_squares();
   }
 
-  /// x of a token, normalized where the problem has that prologue.
+  /// x of a token, normalized or quantized where the problem says so.
   const T* x(std::int64_t token) const {
-    return (normalized_.empty() ? static_cast<const T*>(args_.x) : normalized_.data()) + token * in_;
+    return (taken_.empty() ? static_cast<const T*>(args_.x) : taken_.data()) + token * in_;
   }
   /// Computes an output with `dot` and stores it.
   template <class Dot>
@@ -122,13 +123,25 @@ class HostGemm {
     }
   }
   void normalize() {
-    normalized_.resize(args_.tokens * in_);
+    taken_.resize(args_.tokens * in_);
     for (std::int64_t token = 0; token < args_.tokens; ++token) {
       const T* const row = static_cast<const T*>(args_.x) + token * in_;
       const float squares = dot(row, row, in_);
       const float scale = 1 / std::sqrt(squares / in_ + fused_->eps);
       for (std::int64_t i = 0; i < in_; ++i)
-        normalized_[token * in_ + i] = row[i] * scale * static_cast<const T*>(fused_->norm_weight)[i];
+        taken_[token * in_ + i] = row[i] * scale * static_cast<const T*>(fused_->norm_weight)[i];
+    }
+  }
+  /// Values of e4m3, which T holds exactly; their scales multiply the sums.
+  void quantize() {
+    for (std::int64_t token = 0; token < args_.tokens; ++token) {
+      const T* const row = static_cast<const T*>(args_.x) + token * in_;
+      float largest = 0;
+      for (std::int64_t i = 0; i < in_; ++i)
+        largest = std::max(largest, std::abs(static_cast<float>(row[i])));
+      scales_.push_back(activation_scale(largest));
+      for (std::int64_t i = 0; i < in_; ++i)
+        taken_.push_back(static_cast<float>(fp8(static_cast<float>(row[i]) / scales_.back())));
     }
   }
 
@@ -137,7 +150,7 @@ class HostGemm {
   const SplitNormLinearArgs* split_ = nullptr;  // null: no half of a norm
   std::int64_t in_, out_, epilogue_;
   int weights_, group_;
-  std::vector<T> normalized_;  // [tokens, in]; empty: x is taken as it is
+  std::vector<T> taken_;       // [tokens, in]; empty: x is taken as it is
   std::vector<float> scales_;  // [tokens]; empty: sums are taken as they are
 };
 

@@ -33,12 +33,21 @@ bool takes_squares(const Problem& p) { return p["prologue"] == kPrologueRmsScale
 bool leaves_squares(const Problem& p) { return p["epilogue"] == kEpilogueAddRms; }
 bool adds_residual(const Problem& p) { return p["epilogue"] == kEpilogueAdd || leaves_squares(p); }
 
-/// The row of x that is multiplied: normalized where the problem has that prologue.
+/// Rounds a row to e4m3 times a scale, as kernels do it (kernels/linear/packed_weights.h).
+void quantize_row(std::vector<double>& row) {
+  float largest = 0;
+  for (const double value : row) largest = std::max(largest, std::abs(static_cast<float>(value)));
+  const float scale = activation_scale(largest);
+  for (double& value : row) value = static_cast<double>(fp8(static_cast<float>(value) / scale)) * scale;
+}
+
+/// The row of x that is multiplied: normalized or quantized where the problem says so.
 std::vector<double> input_row(const Problem& p, const Inputs& inputs, std::int64_t token) {
   const std::int64_t in = p["in"];
   const Values x = inputs["x"];
   std::vector<double> row(in);
   for (std::int64_t i = 0; i < in; ++i) row[i] = x[token * in + i];
+  if (p["activations"] == kActivationsFp8) quantize_row(row);
   if (p["prologue"] != kPrologueRmsNorm) return row;
   double squares = 0;
   for (const double value : row) squares += value * value;
@@ -169,6 +178,8 @@ double bytes_of_weights(const Problem& p) {
 /// A check of the dims that describe quantized weights.
 void check_quantized(const Problem& p) {
   const std::int64_t weights = p["weights"], group = p["group"];
+  if (p["activations"] != kActivationsSame && (weights != kWeightsFp8 || p["prologue"] != kPrologueNone))
+    throw InputError("activations=fp8 needs weights=fp8 and prologue=none");
   if (weights == kWeightsSame) {
     if (group != 0 || p["zeros"] != 0 || p["act_order"] != 0)
       throw InputError("group, zeros and act_order are for quantized weights (weights=int4)");
@@ -243,7 +254,10 @@ Op linear() {
                        "columns of a row that share a scale: 32, 64 or 128, of fp8 blocks of 128 x 128, of "
                        "nvfp4 16, of mxfp4 32; 0: the whole row"),
                feature("zeros", "whether groups have zero points", kNoYes),
-               feature("act_order", "whether x is read in an order of its own (GPTQ's desc_act)", kNoYes)},
+               feature("act_order", "whether x is read in an order of its own (GPTQ's desc_act)", kNoYes),
+               feature("activations",
+                       "whether rows of x are rounded to fp8 (e4m3) with a scale each, for fp8 tensor cores",
+                       {"same", "fp8"})},
       .check =
           [](const Problem& p) {
             check_quantized(p);

@@ -22,7 +22,8 @@ TensorMapExpressions weight_map(const Expression& blocks, const Expression& slot
           .strides = {512, "512 * in / block_columns"},
           .box = {256, blocks, slots}};
 }
-const Expression kQuantized = "weights != same", kWholeBlocks = "in % block_columns == 0";
+const Expression kQuantized = "weights != same && activations == same",
+                 kWholeBlocks = "in % block_columns == 0";
 
 Variant gemv_packed() {
   return {
@@ -261,10 +262,66 @@ Variant wgmma_packed() {
   };
 }
 
+Variant wgmma_fp8() {
+  return {
+      .name = "wgmma_fp8",
+      .idea =
+          "fp8 weights and activations on Hopper: rows are quantized, then a persistent GEMM on the fp8 "
+          "tensor "
+          "cores, TMA producer, weights as the M operand in registers.",
+      .parameters = {{"tile_tokens", {32, 64, 96, 128, 160, 192}, "tokens of a work tile, N of wgmma"},
+                     {"rows", {128, 256}, "weight rows of a work tile"},
+                     {"stages", {3, 4, 5, 6, 8}, "stages of the pipeline, 128 columns each"},
+                     {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
+                     pdl_parameter()},
+      .derived = {kBlockColumns,
+                  kRowsPerOutput,
+                  kWeightSlots,
+                  {"outputs", "rows / rows_per_output", "outputs of a work tile"},
+                  {"blocks", "ceil_div(tokens, tile_tokens * cluster) * ceil_div(out, outputs) * cluster",
+                   "blocks that have work of their own"},
+                  // Sums, those of 128 columns, operands, scales.
+                  {"registers",
+                   "(rows / 128 + 1) * tile_tokens / 2 + (epilogue == add ? tile_tokens / 4 : 0) + (group == "
+                   "0 ? 4 : 8) * "
+                   "rows / 128 + 36",
+                   "registers of a consumer, estimated"},
+                  {"shared_bytes", "stages * 128 * (tile_tokens + rows) + 16 * stages",
+                   "bytes of the stages of 128 columns of x and weight, and of their barriers"}},
+      .constraints = {"activations == fp8", "has_wgmma", "in % 128 == 0", "out % 8 == 0", "prologue == none",
+                      "epilogue in [none, add, swiglu]", "outputs >= 128", "registers <= 240",
+                      "tile_tokens * cluster < tokens + 128",
+                      "stages * (tile_tokens + rows) >= 1152 || stages == 8", kPdlConstraint},
+      .limits = {.shared_bytes = "shared_bytes"},
+      .dtypes = {DType::fp16, DType::bf16},
+      .stages = {{.file = "linear/wgmma_fp8.cu",
+                  .kernel = "linear_quantize_rows<{dtype}, {in}>",
+                  .geometry = {.grid = {"tokens"}, .block = {256}, .pdl = "pdl"}},
+                 {.file = "linear/wgmma_fp8.cu",
+                  .kernel =
+                      "linear_wgmma_fp8<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_tokens}, "
+                      "{rows}, {stages}, {cluster}>",
+                  .geometry = {.grid = {1},
+                               .block = {384},
+                               .shared_bytes = "shared_bytes",
+                               .pdl = "pdl",
+                               .cluster = "cluster",
+                               .per_sm = 1,
+                               .max_blocks = "blocks"},
+                  .maps = {weight_map("2", "rows / 16"),
+                           {.base = "workspace",
+                            .dims = {"in / 2", "tokens"},
+                            .strides = {"in"},
+                            .box = {64, "tile_tokens"}}}}},
+      // Quantized rows and their scales, which are read for whole tiles.
+      .workspace = "tokens * in + 4 * (tokens + 512)",
+  };
+}
+
 }  // namespace
 
 std::vector<Variant> linear_packed() {
-  return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed(), wgmma_packed()};
+  return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed(), wgmma_packed(), wgmma_fp8()};
 }
 
 }  // namespace warptune
