@@ -177,7 +177,7 @@ std::vector<Tile> tile_rows() {
            "cluster_m=1 persistent=1 pdl=0",
            quantized),
       tile("linear", "wgmma_fp8", "has_wgmma && activations == fp8",
-           "tile_tokens<=128 rows=256 stages<=4 cluster<=2 pdl<=1", quantized),
+           "tile_tokens<=128 rows=256 stages<=3 cluster=1 pdl<=1", quantized),
       tile("linear", "mma_packed", "tokens <= 64",
            "tile_m<=32 tile_n=64 tile_k<=tokens<=32?256:128 warps_m=1 warps_n=4 stages<=3 "
            "splits<=(tokens<=32?200:100)*sms/out pdl<=1",

@@ -40,15 +40,16 @@ int best_of(std::span<const float> logits) {
 }
 
 /// The bound on the relative L2 error of a run's logits; 0 if the largest error is checked instead.
-double l2_bound(DType dtype, const KvFormat& kv) {
-  const double rounded = !kv.quantized ? 0 : *kv.quantized == DType::int8 ? kInt8L2 : kFp8L2;
+double l2_bound(DType dtype, const KvFormat& kv, bool fp8_activations) {
+  const double of_cache = !kv.quantized ? 0 : *kv.quantized == DType::int8 ? kInt8L2 : kFp8L2,
+               rounded = std::hypot(of_cache, fp8_activations ? kFp8L2 : 0);
   return dtype == DType::fp32 ? rounded : std::hypot(kHalfL2, rounded);
 }
 
 }  // namespace
 
-Agreement::Agreement(DType dtype, const KvFormat& kv, ComparedWith with)
-    : bound_(l2_bound(dtype, kv) * (with == ComparedWith::run ? std::numbers::sqrt2 : 1)) {}
+Agreement::Agreement(DType dtype, const KvFormat& kv, ComparedWith with, bool fp8_activations)
+    : bound_(l2_bound(dtype, kv, fp8_activations) * (with == ComparedWith::run ? std::numbers::sqrt2 : 1)) {}
 
 Golden read_golden(const std::filesystem::path& path) {
   const SafetensorsFile file(path);
@@ -129,7 +130,8 @@ Agreement check_golden(Model& model, const Golden& golden) {
   if (golden.vocab != model.config().vocab)
     throw InputError(fmt::format("the golden has a vocabulary of {}, the model of {}", golden.vocab,
                                  model.config().vocab));
-  Agreement agreement(model.weights().dtype, model.options().kv);
+  Agreement agreement(model.weights().dtype, model.options().kv, ComparedWith::reference,
+                      model.config().weights.fp8_activations);
   const int batch = static_cast<int>(golden.prompts.size());
   const auto vocab = static_cast<std::size_t>(golden.vocab);
   model.prefill(golden.prompts);
@@ -149,7 +151,8 @@ Agreement check_golden(Model& model, const Golden& golden) {
 
 Agreement check_against(Model& model, Model& reference, std::span<const std::vector<int>> prompts, int steps,
                         CheckScope scope) {
-  Agreement agreement(model.weights().dtype, model.options().kv);
+  Agreement agreement(model.weights().dtype, model.options().kv, ComparedWith::reference,
+                      model.config().weights.fp8_activations);
   const auto vocab = static_cast<std::size_t>(model.config().vocab);
   const auto compare = [&](int step) {
     const std::vector<float> got = model.logits(), want = reference.logits();

@@ -37,8 +37,10 @@ class Agreement {
   /// <= 2e-2, and of each row at most twice that. The tokens must be equal if the reference's best logit
   /// leads the second by more than such errors explain. A quantized cache adds rounding noise of 1.5e-2
   /// (int8) or 5e-2 (fp8): independent noise on the bound of a 16-bit run, and the relative L2 bound of an
-  /// fp32 run. The relative L2 bound on two runs is sqrt(2) times as large.
-  explicit Agreement(DType dtype, const KvFormat& kv = {}, ComparedWith with = ComparedWith::reference);
+  /// fp32 run. Activations that are rounded to fp8 add as much as an fp8 cache. The relative L2 bound on two
+  /// runs is sqrt(2) times as large.
+  explicit Agreement(DType dtype, const KvFormat& kv = {}, ComparedWith with = ComparedWith::reference,
+                     bool fp8_activations = false);
   void add(std::span<const float> got, std::span<const float> want, int sequence, int step);
   bool ok() const;
   /// Only the bounds of single rows: a run of one step has too few rows for their errors to average out.

@@ -31,7 +31,7 @@ __device__ __forceinline__ void compute_output(const Args& args, long long i) {
       float value = to_float(x[k]);
       if constexpr (kPrologue == kPrologueRmsNorm)
         value *= to_float(static_cast<const T*>(args.norm_weight)[k]);
-      if constexpr (kActivations == kActivationsFp8) value = to_float(from_float<fp8>(value / scale));
+      if constexpr (kActivations == kActivationsFp8) value = to_float(from_float<fp8>(value * (1 / scale)));
       sum += value * weights[i];
     }
     return sum;

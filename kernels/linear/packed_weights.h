@@ -79,7 +79,7 @@ inline constexpr int kActivationsSame = 0;
 /// A row of x is rounded to e4m3 times a scale of its own.
 inline constexpr int kActivationsFp8 = 1;
 
-/// The scale of a row whose largest magnitude is that: e4m3 ends at 448. The values are x / scale, in fp32.
+/// The scale of a row whose largest magnitude is that: e4m3 ends at 448. The values are x * (1 / scale), in fp32.
 WARPTUNE_HOST_DEVICE constexpr float activation_scale(float largest) {
   return largest > 0 ? largest / 448 : 1;
 }

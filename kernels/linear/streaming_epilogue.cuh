@@ -74,6 +74,12 @@ struct StreamingEpilogue {
   template <class Residual, class Keys>
   __device__ __forceinline__ void store(const float (&sum)[S::kN / 2], const float (&up)[S::kN / 2],
                                         const Residual& residual, Keys& keys, int first) const {
+    // From global memory all at once: the latency of each would be waited for.
+    constexpr bool kLoadsScales = S::kScalesTokens && S::kTokens == 0;
+    Vec<float, 2> loaded_scales[kLoadsScales ? 2 * kVectors : 1];
+    if constexpr (kLoadsScales)
+#pragma unroll
+      for (int i = 0; i < 2 * kVectors; ++i) loaded_scales[i] = scales_of(8 * i + lane % 4 * 2);
     float bias[2] = {};
     if constexpr (S::kBias != 0) {
 #pragma unroll
@@ -94,7 +100,8 @@ struct StreamingEpilogue {
 #pragma unroll
       for (int item = 0; item < 4; ++item) {  // tokens 8 * (2 * v + item / 2) and on, rows 8 * (item % 2)
         const int i = 4 * (2 * v + item / 2) + 2 * (item % 2);
-        const auto scale = scales_of(8 * (2 * v + item / 2) + lane % 4 * 2);
+        const auto scale =
+            kLoadsScales ? loaded_scales[2 * v + item / 2] : scales_of(8 * (2 * v + item / 2) + lane % 4 * 2);
         float pair[2] = {scale[0] * sum[i] + bias[item % 2], scale[1] * sum[i + 1] + bias[item % 2]};
         if constexpr (S::kAdd) {
           const unsigned bits = matrix_transpose(added[item]);

@@ -46,14 +46,14 @@ __global__ void __launch_bounds__(256) linear_quantize_rows(QuantizedLinearArgs 
 #pragma unroll
         for (int k = 0; k < 8; ++k) largest = fmaxf(largest, fabsf(values[i][half][k]));
       }
-  const float scale = activation_scale(block_reduce<Max, kBlock>(largest));
+  const float scale = activation_scale(block_reduce<Max, kBlock>(largest)), inverse = 1 / scale;
 #pragma unroll
   for (int i = 0; i < kPerThread; ++i)
     if (const int fragment = static_cast<int>(threadIdx.x) + i * kBlock; fragment < kFragments) {
       Vec<fp8, 16> to;
 #pragma unroll
       for (int j = 0; j < 16; ++j)  // column 8 * half + 2 * lane + j % 2 of the fragment
-        to[j] = from_float<fp8>(values[i][j / 2 % 2][j / 4 * 2 + j % 2] / scale);
+        to[j] = from_float<fp8>(values[i][j / 2 % 2][j / 4 * 2 + j % 2] * inverse);
       store_vec<16>(static_cast<fp8*>(args.workspace) + token * kIn + fragment * 16, to);
     }
   if (threadIdx.x == 0) quantized_scales(args, kIn)[token] = scale;
@@ -134,7 +134,7 @@ struct Fp8Producer {
     Mbarrier* const full = &shared.full[state.index];
     mbarrier_wait(&shared.empty[state.index], state.phase ^ 1);
     mbarrier_arrive_expect_tx(full, S::kStageBytes);
-    const int block = step * S::kTileBlocks;
+    const int line = step * (S::kSlotBytes / 128);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       unsigned char* const to =
@@ -142,9 +142,9 @@ struct Fp8Producer {
       const int slot = S::kSwiglu ? work.tile * kHalf + half * (S::kOut / kBlockRows)
                                   : work.tile * S::kSlots + half * kHalf;
       if constexpr (S::kClusterM == 1)
-        tma_load_3d(to, weight_map, 0, block, slot, full);
+        tma_load_3d(to, weight_map, 0, line, slot, full);
       else if (half == work.rank)
-        tma_load_3d_multicast(to, weight_map, 0, block, slot, full, 3);
+        tma_load_3d_multicast(to, weight_map, 0, line, slot, full, 3);
     }
   }
   __device__ __forceinline__ void load_x(int step) {
@@ -228,9 +228,11 @@ class Fp8Mainloop {
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int block = 0; block < S::kTileBlocks; ++block) {
+        // A slot is 8 lines of 128 bytes, each with its own swizzle of 16 bytes.
+        const int line = block * 4 + consumer_.lane / 8;
         const uint4 v =
             *reinterpret_cast<const uint4*>(stage + S::kWeightOffset + (slot + half) * S::kSlotBytes +
-                                            block * kBlockBytes + consumer_.lane * 16);
+                                            line * 128 + (consumer_.lane % 8 ^ line) * 16);
         a[2 * block][half] = v.x, a[2 * block][2 + half] = v.y;
         a[2 * block + 1][half] = v.z, a[2 * block + 1][2 + half] = v.w;
       }
@@ -267,7 +269,6 @@ class Fp8Mainloop {
       }
     }
     if (S::kGroup != 0) scales = next;
-    fence_proxy_async();  // the stage is overwritten by bulk copies
     if (!is_last) consumer_.release(index);
     return index;
   }

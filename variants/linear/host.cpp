@@ -141,7 +141,7 @@ class HostGemm {
         largest = std::max(largest, std::abs(static_cast<float>(row[i])));
       scales_.push_back(activation_scale(largest));
       for (std::int64_t i = 0; i < in_; ++i)
-        taken_.push_back(static_cast<float>(fp8(static_cast<float>(row[i]) / scales_.back())));
+        taken_.push_back(static_cast<float>(fp8(static_cast<float>(row[i]) * (1 / scales_.back()))));
     }
   }
 

@@ -37,8 +37,8 @@ bool adds_residual(const Problem& p) { return p["epilogue"] == kEpilogueAdd || l
 void quantize_row(std::vector<double>& row) {
   float largest = 0;
   for (const double value : row) largest = std::max(largest, std::abs(static_cast<float>(value)));
-  const float scale = activation_scale(largest);
-  for (double& value : row) value = static_cast<double>(fp8(static_cast<float>(value) / scale)) * scale;
+  const float scale = activation_scale(largest), inverse = 1 / scale;
+  for (double& value : row) value = static_cast<double>(fp8(static_cast<float>(value) * inverse)) * scale;
 }
 
 /// The row of x that is multiplied: normalized or quantized where the problem says so.
