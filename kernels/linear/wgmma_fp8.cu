@@ -250,7 +250,7 @@ class Fp8Mainloop {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       unsigned a[4][4];
-      float sum[S::kN / 2];
+      float sum[S::kN / 2] = {};
       load_operands(a, stage, tile);
       warpgroup_fence_operand(sum);
       warpgroup_fence_operand(a);
@@ -260,6 +260,7 @@ class Fp8Mainloop {
       warpgroup_commit_batch();
       warpgroup_wait<0>();
       warpgroup_fence_operand(sum);
+      warpgroup_fence_operand(a);  // wgmma reads it until then
 #pragma unroll
       for (int i = 0; i < S::kN / 2; ++i) {
         if constexpr (S::kGroup == 0)

@@ -400,6 +400,7 @@ class PackedMainloop {
       }
       warpgroup_wait<0>();
       warpgroup_fence_operand(to);
+      warpgroup_fence_operand(a_);  // wgmma reads it until then
       if constexpr (S::kScalesSums)
         if (ends_group(i)) {
           const auto& scales = scales_.scales[tile(i)];
@@ -421,7 +422,7 @@ class PackedMainloop {
   uint4 bytes_[2];                     // the current block of both slots
   Scales scales_;                      // the stage's
   unsigned a_[S::kBatchFragments][4];  // the operand of a batch
-  float batch_sum_[S::kN / 2];         // with kScalesSums
+  float batch_sum_[S::kN / 2] = {};    // with kScalesSums
   float row_scales_[S::kTiles][2];     // with kHasRowScales
 };
 
