@@ -102,6 +102,7 @@ def test_blocks_of_fp8_have_a_scale_each():
     [
         (INT4, G4, "int3", {}, "'int3' is no format of weights; it must be int8, int4 or fp8, with :group=32, 64 or"),
         (INT4, G4, "int4:group=16", {}, "'int4:group=16' is no format of weights"),
+        (INT8, ONE, "int8:activations=fp8", {}, "'int8:activations=fp8' has activations of fp8; they need weights of"),
         (INT8, ONE, "fp8:group=64", {}, "'fp8:group=64' has groups of 64; those of fp8 are 128, blocks of 128 x 128"),
         (INT4, G4, "int4", {}, "'values' has 64 columns; groups of 128 do not divide them"),
         (INT4[0], G4, "int4:group=32", {}, r"'values' has the shape \[64\]; it must be \[rows, columns\]"),
@@ -155,6 +156,18 @@ def test_the_format_is_part_of_the_problem(winners):
     )
     with pytest.raises(ValueError, match=r"'x' has the shape \[2, 32\]; it must be \[..., in\] with in = 64"):
         ops.problem("linear", np.zeros((2, 32), np.float16), packed)
+
+
+def test_activations_of_many_tokens_are_rounded(winners):
+    ops = warptune.load(winners, torch=False)
+    values = np.zeros((32, 128), np.uint8)
+    packed = stored(warptune.pack_weights(values, np.ones(32, np.float32), "fp8:activations=fp8"))
+    assert packed.format == "fp8:activations=fp8"
+    few, many = np.zeros((64, 128), np.float16), np.zeros((65, 128), np.float16)
+    assert ops.problem("linear", few, packed).endswith("out=32,bias=no,weights=fp8,dtype=fp16]")
+    assert ops.problem("linear", many, packed).endswith("out=32,bias=no,weights=fp8,activations=fp8,dtype=fp16]")
+    with pytest.raises(ValueError, match="x in fp8 takes no 'norm_weight' from 65 tokens on"):
+        ops.problem("linear", many, packed, norm_weight=np.zeros(128, np.float16))
 
 
 PRELUDE = """

@@ -77,7 +77,7 @@ class Ops:
         if isinstance(weight, PackedWeights):
             spec, with_norm = specs.LINEAR_PACKED, specs.LINEAR_PACKED_NORM
             weights = (weight.weight, weight.scales, weight.zeros, weight.order)
-            options = (weight.weights, weight.group, weight.rows, weight.columns, swiglu)
+            options = (weight.weights, weight.activations, weight.group, weight.rows, weight.columns, swiglu)
         inputs = (x, *weights, bias, norm_weight, residual)
         if norm_weight is None:
             return self._run(spec, inputs, options, (), out, stream)

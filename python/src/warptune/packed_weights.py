@@ -7,7 +7,7 @@ from . import _native
 from .arrays import as_array, is_torch
 from .problems import Shapes, require
 
-_FORMAT = re.compile(r"(int8|int4|fp8)(?::group=(0|32|64|128))?")
+_FORMAT = re.compile(r"(int8|int4|fp8)(?::group=(0|32|64|128))?(?::activations=(fp8))?")
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,15 @@ class PackedWeights:
     scales: object
     zeros: object = None
     order: object = None
+    activations: str = "same"
 
     @property
     def format(self):
         """The format as in `--weights`: `int4:group=128:zeros`."""
         group = f":group={self.group}" if self.group or self.weights == "int4" else ""
         zeros, order = "" if self.zeros is None else ":zeros", "" if self.order is None else ":act_order"
-        return f"{self.weights}{group}{zeros}{order}"
+        activations = "" if self.activations == "same" else f":activations={self.activations}"
+        return f"{self.weights}{group}{zeros}{order}{activations}"
 
     def map(self, function):
         """The same matrix with `function` of each array: `packed.map(cupy.asarray)` copies it to a GPU."""
@@ -42,7 +44,8 @@ class PackedWeights:
 def pack_weights(values, scales, format, *, zero_points=None, g_idx=None):
     """Packs a matrix of quantized weights [rows, columns], a byte each; a weight is (value - zero point) * scale.
 
-    `format`: `int8`, `int4` or `fp8`, with `:group=32`, `64` or `128` where columns share a scale (docs/quantized.md).
+    `format`: `int8`, `int4` or `fp8`, with `:group=32`, `64` or `128` where columns share a scale, fp8 also with
+    `:activations=fp8` (docs/quantized.md).
 
     values: int8; of int4 int8 from -8 to 7, or uint8 from 0 to 15; of fp8 e4m3 or its codes in uint8.
     scales: fp16 [rows, groups]; without groups fp32 [rows] or [rows, 1]; of fp8 with groups fp32, one per block of
@@ -52,13 +55,13 @@ def pack_weights(values, scales, format, *, zero_points=None, g_idx=None):
 
     torch tensors make torch tensors on the device of `values`; other arrays are on the host and make arrays there.
     """
-    weights, group = _parsed(format)
+    weights, group, activations = _parsed(format)
     given = {"values": values, "scales": scales, "zero_points": zero_points, "g_idx": g_idx}
     arrays = {name: _on_host(array, name) for name, array in given.items() if array is not None}
     shape, offset = _checked(weights, group, **arrays)
     address = [arrays[name].data_ptr() if name in arrays else 0 for name in given]
     tensors = _native.pack_weights(shape, address[0], offset, *address[1:])
-    packed = PackedWeights(weights, group, *arrays["values"].shape, *tensors)
+    packed = PackedWeights(weights, group, *arrays["values"].shape, *tensors, activations=activations)
     if not is_torch(values):
         return packed
     import torch
@@ -71,15 +74,19 @@ def _parsed(format):
     require(
         match,
         f"pack_weights: '{format}' is no format of weights; it must be int8, int4 or fp8, with :group=32, 64 or 128 "
-        "where groups of columns have a scale",
+        "where groups of columns have a scale, fp8 also with :activations=fp8",
     )
-    weights, group = match[1], match[2]
+    weights, group, activations = match[1], match[2], match[3] or "same"
+    require(
+        weights == "fp8" or activations == "same",
+        f"pack_weights: '{format}' has activations of fp8; they need weights of fp8",
+    )
     group = int(group) if group else 128 * (weights == "int4")
     require(
         weights != "fp8" or group in (0, 128),
         f"pack_weights: '{format}' has groups of {group}; those of fp8 are 128, blocks of 128 x 128",
     )
-    return weights, group
+    return weights, group, activations
 
 
 def _on_host(array, name):

@@ -121,7 +121,13 @@ def linear(x, weight, bias, norm_weight, residual, swiglu):
     return _linear(s, x, {}, bias, norm_weight, residual, swiglu)
 
 
-def linear_packed(x, weight, scales, zeros, order, bias, norm_weight, residual, weights, group, rows, columns, swiglu):
+# Up to these tokens activations stay as they are (harness/llama/weight_format.h).
+FEW_TOKENS = 64
+
+
+def linear_packed(
+    x, weight, scales, zeros, order, bias, norm_weight, residual, weights, activations, group, rows, columns, swiglu
+):
     s, shape = Shapes("linear"), QuantizedShape(weights, group, rows, columns)
     s.bound |= {"rows": rows, "in": columns}
     s.match("x", x, "... in")
@@ -136,6 +142,11 @@ def linear_packed(x, weight, scales, zeros, order, bias, norm_weight, residual, 
     if order is not None:
         s.match("order", order, "in", "int32")
         stored["act_order"] = "yes"
+    if activations != "same" and s["tokens"] > FEW_TOKENS:
+        require(
+            norm_weight is None, f"linear: x in {activations} takes no 'norm_weight' from {FEW_TOKENS + 1} tokens on"
+        )
+        stored["activations"] = activations
     return _linear(s, x, stored, bias, norm_weight, residual, swiglu)
 
 

@@ -58,7 +58,14 @@ LINEAR_PACKED = Spec(
     ("x", "weight", "scales", "zeros?", "order?", "bias?", "norm_weight?", "residual?"),
     ("y",),
     problems.linear_packed,
-    (("weights", "str"), ("group", "int"), ("rows", "int"), ("columns", "int"), ("swiglu", "bool")),
+    (
+        ("weights", "str"),
+        ("activations", "str"),
+        ("group", "int"),
+        ("rows", "int"),
+        ("columns", "int"),
+        ("swiglu", "bool"),
+    ),
 )
 LINEAR_PACKED_NORM = Spec(
     "linear_packed_norm", LINEAR_PACKED.inputs, ("y",), problems.linear_packed, LINEAR_PACKED.options, ("eps",)
