@@ -50,6 +50,12 @@ __device__ __forceinline__ Vec<T, N> load_vec_nc(const T* p) {
   }
 }
 
+/// One store, also of registers that do not follow each other, of which the compiler makes four.
+__device__ __forceinline__ void store_16_bytes(void* p, const unsigned (&x)[4]) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
+
 /// Stores with .cs (evicted first): for data that is not read again soon. Accesses below 4 bytes are plain.
 template <int N, class T>
 __device__ __forceinline__ void store_vec_streaming(T* p, const Vec<T, N>& x) {

@@ -113,9 +113,13 @@ struct StreamingEpilogue {
         y[item] = matrix_transpose(pack2<T>(pair[0], pair[1]));
       }
       quad_transpose(y, lane);
-      if (is_valid(v, first))
-        *reinterpret_cast<uint4*>(static_cast<T*>(args.y) + offset(v, first)) =
-            make_uint4(y[0], y[1], y[2], y[3]);
+      if (is_valid(v, first)) {
+        T* const to = static_cast<T*>(args.y) + offset(v, first);
+        if constexpr (S::kTokens == 0)
+          store_16_bytes(to, y);
+        else
+          *reinterpret_cast<uint4*>(to) = make_uint4(y[0], y[1], y[2], y[3]);
+      }
       residual.rms.store(args, y, token(v), tile_out + output(first), is_valid(v, first), ~0u);
       if constexpr (S::kArgmax)
         if (is_valid(v, first)) keys.add(v, y, tile_out + output(first));
