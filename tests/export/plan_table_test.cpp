@@ -19,7 +19,10 @@ namespace {
 OpEntry two_dim_op(const LaunchExpressions& geometry, const std::string& constraint) {
   OpEntry entry{.op = ops().find("rms_norm").op, .variants = {}};
   entry.op.name = "two_dim";
-  entry.op.dims = {work_dim({"a", "rows"}), work_dim({"b", "columns"}), {"width", "row length"}};
+  entry.op.dims = {work_dim({"a", "rows"}),
+                   work_dim({"b", "columns"}),
+                   {"width", "row length"},
+                   data_dim({.name = "sorted", .doc = "whether rows are in order", .fallback = 0, .min = 0})};
   entry.op.tensors = [](const Problem& p, std::uint64_t) {
     const std::vector<std::int64_t> shape = {p["a"], p["b"], p["width"]};
     return std::vector<TensorSpec>{
@@ -111,6 +114,16 @@ TEST_F(TwoDims, CellsOfGivenProblemsEndAtTheNextSmallerOne) {
 
 TEST_F(TwoDims, AProblemThatIsGivenTwiceHasOnePlan) {
   EXPECT_EQ(table_of({{4, 8}, {4, 8}}, {}).plans.size(), 1u);
+}
+
+TEST_F(TwoDims, ProblemsThatDifferInTheirDataHaveOnePlan) {
+  ExportChooser chooser(table_, facts_, compiler_, {});
+  const Problem plain = problem_of(table_, 4, 8);
+  Problem sorted = plain;
+  sorted.dims.set("sorted", 1);
+  const PlanTable table = make_plan_table(chooser, {sorted, plain}, {});
+  ASSERT_EQ(table.plans.size(), 1u);
+  EXPECT_EQ(table.plans[0].problem, plain);
 }
 
 TEST_F(TwoDims, TheIndexHasTheClusterAndTheFlags) {

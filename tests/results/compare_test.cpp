@@ -331,6 +331,13 @@ TEST(Compare, SingleRunsNeedMoreThanTheChangeBetweenEqualRuns) {
   EXPECT_EQ(change_of(base, entry("a", {around(20.2)})), Change::same);
 }
 
+TEST(Compare, ASingleRunIsHeldAgainstTheLastOfSeveral) {
+  const double floor = run_noise(20, false).floor;
+  const TimedConfig several = entry("a", {around(20.02), around(20)});
+  EXPECT_EQ(change_of(several, entry("a", {around(20 * (1 + 1.1 * floor))})), Change::slower);
+  EXPECT_EQ(change_of(entry("a", {around(20 * (1 + 1.1 * floor))}), several), Change::faster);
+}
+
 TEST(Compare, TooFewSamplesAreNoEvidence) {
   const std::vector<double> low = {100, 101, 102}, high = {150, 151, 152};
   const Comparison c = compared({entry("a", {low})}, {entry("a", {high})});

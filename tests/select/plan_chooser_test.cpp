@@ -196,6 +196,24 @@ TEST(LikelyConfigs, AreTheDefaultThenTheFastestOfTheNearestProblems) {
   for (const int splits : {1, 2, 4, 8}) EXPECT_EQ(configs(pipelined(splits)), 1) << splits;
 }
 
+// A size of 0 stands for none: it is as far from any other as a label is from another.
+TEST(LikelyConfigs, ASizeOfNoneIsAsFarAsAnotherLabel) {
+  const auto windowed = [](std::int64_t context, std::int64_t window) {
+    Problem problem = decode_problem(16, context);
+    problem.dims.set("window", window);
+    return problem;
+  };
+  for (const auto& [given, other] : {std::pair{0, 1024}, {1024, 0}}) {
+    Wisdom wisdom;
+    wisdom.put(timed(windowed(2048 * 8, given), {pipelined(8)}, in_waves));
+    wisdom.put(timed(windowed(2048, other), {pipelined(2)}, in_waves));
+    const Likely chosen = likely(wisdom, windowed(2048, given));
+    ASSERT_GE(chosen.size(), 3u);
+    EXPECT_EQ(chosen[1].second, pipelined(2)) << given;
+    EXPECT_EQ(chosen[2].second, pipelined(8)) << given;
+  }
+}
+
 TEST(LikelyConfigs, AreFewAndLegal) {
   Wisdom wisdom;
   for (const std::int64_t context : {256, 512, 1024, 4096, 8192})
