@@ -30,6 +30,7 @@
 #include "harness/llama/layer_dump.h"
 #include "harness/llama/memory_need.h"
 #include "harness/llama/model_problems.h"
+#include "harness/llama/safetensors.h"
 #include "harness/llama/tuned_dtypes.h"
 #include "harness/measure/bench.h"
 #include "harness/results/run_info.h"
@@ -76,6 +77,14 @@ ModelConfig model_of(const DecodeOptions& o) {
     config.weights = wanted;
   }
   return config;
+}
+
+void expect_weights(const DecodeOptions& o) {
+  if (!o.model_folder.empty() && !o.random_weights && !Checkpoint::is_in(o.model_folder))
+    throw InputError(fmt::format(
+        "{} has neither model.safetensors nor model.safetensors.index.json; --random-weights SEED runs its "
+        "config.json",
+        o.model_folder));
 }
 
 DType dtype_of(const DecodeOptions& o, const DeviceFacts& facts) {
@@ -225,7 +234,7 @@ void measure(DecodeReport& report, Model& model, const PlanBook& book, const Dec
 
 /// The weights of the checkpoint, or random ones. -v prints how fast the checkpoint was loaded.
 Weights weights_of(const DecodeOptions& o, Device& device, const ModelConfig& config, DType dtype) {
-  if (o.model_folder.empty()) return random_weights(device, config, dtype, o.seed);
+  if (o.model_folder.empty() || o.random_weights) return random_weights(device, config, dtype, o.seed());
   const Stopwatch watch;
   Weights weights = load_weights(device, config, dtype, o.model_folder);
   for (const std::string& text : weights.notes) note(text);
@@ -266,6 +275,7 @@ int run(const DecodeOptions& o) {
   const DType dtype = dtype_of(o, device->facts());
   const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o));
   problems.rope_append(1, 1, 0);  // throws if K has no such layout
+  expect_weights(o);
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
   int check_steps = o.check_baseline;

@@ -8,14 +8,18 @@ namespace warptune {
 namespace {
 
 void add_model(CLI::App& c, DecodeOptions& o) {
-  auto* folder = c.add_option("--model", o.model_folder, "folder of a Hugging Face checkpoint");
+  auto* folder =
+      c.add_option("--model", o.model_folder,
+                   "folder of a Hugging Face checkpoint; with --random-weights a config.json is enough");
   c.add_option("--preset", o.preset_name,
                "shape of a known model, with random weights: llama2-7b, llama2-13b, llama3-8b, llama3.1-8b, "
                "llama3.3-70b, llama3.2-1b, "
                "llama3.2-3b, tinyllama-1.1b")
       ->excludes(folder);
-  c.add_option("--random-weights", o.seed, "seed of the preset's weights and of random prompts (default 1)")
-      ->excludes(folder);
+  c.add_option(
+      "--random-weights", o.random_weights,
+      "seed of random prompts and random weights, which a preset has anyway and a --model instead of "
+      "its own (default 1)");
   c.add_option("--device", o.device, "auto, host or cuda:N (default auto)");
   add_as(c, o.device);
   c.add_option("--dtype", o.dtype, "fp32, fp16 or bf16 (default bf16, on the host fp32)");

@@ -22,7 +22,8 @@ struct DecodeOptions {
   std::vector<std::string> texts, stops;  // prompts; stop strings
   bool chat = false;
   std::vector<std::string> variants;
-  std::uint64_t seed = 1;
+  std::optional<std::uint64_t> random_weights = {};  // their seed; without one a checkpoint has its own
+  std::uint64_t seed() const { return random_weights.value_or(1); }
   std::optional<double> tune_missing = {};  // seconds of GPU time per problem
   int batch = 0, steps = 32, context = 0, check_baseline = 0, profile_steps = 0;
   bool if_fits = false, require_tuned = false, explain = false, verbose = false, check_steps_only = false;

@@ -34,7 +34,7 @@ std::vector<std::vector<int>> tokens_of(const Prompts& prompts, const DecodeOpti
   const std::size_t batch = prompts.lengths.size(), given = prompts.given.size();
   if (given == 0) {
     const std::vector<int> lengths(prompts.lengths.begin(), prompts.lengths.end());
-    return random_prompts(static_cast<int>(batch), lengths, config.vocab, o.seed);
+    return random_prompts(static_cast<int>(batch), lengths, config.vocab, o.seed());
   }
   std::vector<std::vector<int>> tokens;
   for (std::size_t b = 0; b < batch; ++b) tokens.push_back(prompts.given[b % given]);

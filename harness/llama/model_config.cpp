@@ -161,6 +161,11 @@ bool ModelConfig::has_mixed_formats() const {
   return std::ranges::any_of(layer_formats, [&](const LayerFormats& layer) { return layer != same; });
 }
 
+LayerFormats ModelConfig::formats_of(int layer) const {
+  if (layer_formats.empty()) return {weights, weights, weights, weights};
+  return layer_formats[static_cast<std::size_t>(layer)];
+}
+
 ModelConfig in_format(ModelConfig config, const WeightFormat& format) {
   config.weights = format;
   config.layer_formats.clear();

@@ -43,6 +43,7 @@ struct ModelConfig {
 
   /// Whether matrices of the layers have another format than `weights`.
   bool has_mixed_formats() const;
+  LayerFormats formats_of(int layer) const;
   int qkv_width() const { return (q_heads + 2 * kv_heads) * head_dim; }
   int q_width() const { return q_heads * head_dim; }
 };

@@ -15,7 +15,7 @@
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 #include "harness/core/parallel.h"
-#include "harness/llama/model_config.h"
+#include "harness/llama/layer_modules.h"
 #include "harness/llama/pack_weights.h"
 #include "harness/llama/quantize.h"
 #include "harness/llama/safetensors.h"
@@ -74,18 +74,12 @@ struct Linear {
 
 /// The matrices that are quantized, by the name of their tensor.
 std::map<std::string, Linear> linears_of(const ModelConfig& c) {
-  const std::int64_t kv = static_cast<std::int64_t>(c.kv_heads) * c.head_dim;
-  const Linear in_layer[] = {
-      {"self_attn.q_proj", c.q_width(), c.hidden}, {"self_attn.k_proj", kv, c.hidden},
-      {"self_attn.v_proj", kv, c.hidden},          {"self_attn.o_proj", c.hidden, c.q_width()},
-      {"mlp.gate_proj", c.intermediate, c.hidden}, {"mlp.up_proj", c.intermediate, c.hidden},
-      {"mlp.down_proj", c.hidden, c.intermediate}};
   std::map<std::string, Linear> linears;
-  for (int layer = 0; layer < c.layers; ++layer)
-    for (const auto& [name, rows, columns] : in_layer) {
-      const std::string module = fmt::format("model.layers.{}.{}", layer, name);
-      linears[module + ".weight"] = {module, rows, columns};
-    }
+  for (int layer = 0; layer < c.layers; ++layer) {
+    const LayerModules m = layer_modules(c, layer);
+    for (const auto& [parts, columns] : {m.qkv, m.o, m.gate_up, m.down})
+      for (const auto& [module, rows] : parts) linears[module + ".weight"] = {module, rows, columns};
+  }
   return linears;
 }
 

@@ -17,21 +17,24 @@ namespace {
 
 using Part = std::pair<std::string, std::int64_t>;
 
-std::string described(const std::optional<QuantizedTensors>& tensors) {
-  if (!tensors) return "16-bit";
-  const WeightFormat& f = tensors->format;
+std::string described(const WeightFormat& f) {
+  if (!f.quantized()) return "16-bit";
   const std::string name = f.str(), type = name.substr(0, name.find(':'));
   if (is_fp4(f.weights)) return type;
   if (f.group == 0) return fmt::format("{} with a scale per row", type);
-  return fmt::format("{} with {} of {}", type, tensors->has_block_scales() ? "blocks" : "groups", f.group);
+  return fmt::format("{} with {} of {}", type, f.weights == kWeightsFp8 ? "blocks" : "groups", f.group);
 }
 
 /// Throws where two modules cannot be one matrix.
-void expect_equal(const std::optional<QuantizedTensors>& a, const std::optional<QuantizedTensors>& b,
-                  const std::string& a_module, const std::string& b_module) {
+void expect_equal(const WeightFormat& a, const WeightFormat& b, const std::string& a_module,
+                  const std::string& b_module) {
   if (described(a) != described(b))
     throw InputError(fmt::format("'{}' is {} and '{}' is {}; the two are one matrix here", a_module,
                                  described(a), b_module, described(b)));
+}
+void expect_equal(const std::optional<QuantizedTensors>& a, const std::optional<QuantizedTensors>& b,
+                  const std::string& a_module, const std::string& b_module) {
+  expect_equal(a ? a->format : WeightFormat{}, b ? b->format : WeightFormat{}, a_module, b_module);
   if (a && b && a->order != b->order)
     throw InputError(fmt::format(
         "'{}' and '{}' have their columns in different orders (g_idx); the two are one matrix here", a_module,
@@ -171,6 +174,18 @@ std::optional<WeightFormat> find_format(const Checkpoint& checkpoint, const Quan
     return convert_zeros(part, 0, std::vector<std::int8_t>(static_cast<std::size_t>(count)).data());
   });
   return format;
+}
+
+std::optional<WeightFormat> declared_format(const QuantizationConfig& config, std::span<const Part> parts) {
+  std::vector<WeightFormat> formats;
+  for (const auto& [module, rows] : parts) {
+    const QuantizationScheme* scheme = config.scheme_of(module);
+    formats.push_back(scheme ? scheme->format : WeightFormat{});
+    expect_equal(formats[0], formats.back(), parts[0].first, module);
+  }
+  if (!formats[0].quantized()) return std::nullopt;
+  if (formats[0].group == 0) formats[0].act_order = false;  // a row has one group: any order is the same
+  return formats[0];
 }
 
 }  // namespace warptune

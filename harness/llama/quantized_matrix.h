@@ -36,4 +36,8 @@ std::optional<WeightFormat> find_format(const Checkpoint& checkpoint, const Quan
                                         std::span<const std::pair<std::string, std::int64_t>> parts,
                                         std::int64_t columns);
 
+/// The format that the config alone declares: as the tensors may have it.
+std::optional<WeightFormat> declared_format(const QuantizationConfig& config,
+                                            std::span<const std::pair<std::string, std::int64_t>> parts);
+
 }  // namespace warptune

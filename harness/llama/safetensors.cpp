@@ -162,6 +162,10 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   reject_overlaps(tensors_, origin);
 }
 
+bool Checkpoint::is_in(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / kSingle) || std::filesystem::exists(folder / kIndex);
+}
+
 Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
   const auto single = folder / kSingle, index = folder / kIndex;
   const bool has_single = std::filesystem::exists(single), has_index = std::filesystem::exists(index);

@@ -62,6 +62,8 @@ class SafetensorsFile {
 /// index, those of model.safetensors.
 class Checkpoint {
  public:
+  /// Whether the folder has either file.
+  static bool is_in(const std::filesystem::path& folder);
   explicit Checkpoint(const std::filesystem::path& folder);
   const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
   bool has(const std::string& name) const { return tensors_.contains(name); }

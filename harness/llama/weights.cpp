@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
-#include "harness/core/random.h"
+#include "harness/llama/layer_modules.h"
 #include "harness/llama/quantize.h"
 #include "harness/llama/quantized_matrix.h"
 #include "harness/llama/safetensors.h"
@@ -28,31 +27,6 @@ void convert(const std::byte* from, std::byte* to, std::int64_t count) {
     std::memcpy(to + i * static_cast<std::int64_t>(sizeof(To)), &rounded, sizeof(To));
   }
 }
-
-using Parts = std::vector<std::pair<std::string, std::int64_t>>;  // names and rows
-
-/// Modules of a checkpoint that are one matrix, one below the other.
-struct Modules {
-  Parts parts;
-  std::int64_t columns;
-};
-
-struct LayerModules {
-  Modules qkv, o, gate_up, down;
-};
-
-LayerModules layer_modules(const ModelConfig& c, int layer) {
-  const std::string attention = fmt::format("model.layers.{}.self_attn.", layer),
-                    mlp = fmt::format("model.layers.{}.mlp.", layer);
-  const std::int64_t q = c.q_width(), kv = static_cast<std::int64_t>(c.kv_heads) * c.head_dim;
-  return {
-      .qkv = {{{attention + "q_proj", q}, {attention + "k_proj", kv}, {attention + "v_proj", kv}}, c.hidden},
-      .o = {{{attention + "o_proj", c.hidden}}, q},
-      .gate_up = {{{mlp + "gate_proj", c.intermediate}, {mlp + "up_proj", c.intermediate}}, c.hidden},
-      .down = {{{mlp + "down_proj", c.hidden}}, c.intermediate}};
-}
-
-Modules head_module(const ModelConfig& c) { return {{{"lm_head", c.vocab}}, c.hidden}; }
 
 Parts with_suffix(Parts parts, const char* suffix) {
   for (auto& [name, rows] : parts) name += suffix;
@@ -196,65 +170,6 @@ class Loader {
   std::vector<std::string> notes_;
 };
 
-/// Makes random tensors, each with a seed of its own.
-class RandomTensors {
- public:
-  RandomTensors(Device& device, DType dtype, std::uint64_t seed)
-      : device_(device), dtype_(dtype), seed_(seed) {}
-
-  Buffer uniform(std::int64_t count, double scale) { return uniform(dtype_, count, scale); }
-  Buffer uniform(DType dtype, std::int64_t count, double scale) {
-    Buffer buffer = device_.allocate(static_cast<std::size_t>(count) * size_of(dtype));
-    device_.fill_random(buffer.data(), dtype, count, seed_ * 0x9e3779b97f4a7c15ull + ++made_,
-                        static_cast<float>(scale));
-    return buffer;
-  }
-  /// Uniform in [-s, s) has variance s^2 / 3: with s = sqrt(3 / in) the outputs have the variance of the
-  /// inputs.
-  Buffer matrix(std::int64_t out, std::int64_t in, double gain = 1) {
-    return uniform(out * in, gain * std::sqrt(3.0 / static_cast<double>(in)));
-  }
-  /// The same in a format: values are uniform in all bytes, of fp8 up to 1, and zero points in [-8, 8);
-  /// scales make the variance, of nvfp4 those of rows.
-  Matrix matrix(const WeightFormat& format, std::int64_t out, std::int64_t in, double gain = 1) {
-    if (!format.quantized()) return {.weight = matrix(out, in, gain)};
-    const bool is_fp8 = format.weights == kWeightsFp8, is_nvfp4 = format.weights == kWeightsNvfp4;
-    double variance = std::exp2(2 * weight_bits(format.weights)) / 12 * (format.zeros ? 2 : 1);
-    if (is_fp8) variance = 1.0 / 3;
-    if (is_fp4(format.weights)) variance = 68.5 / 8;           // of the eight magnitudes
-    if (is_nvfp4) variance /= 3;                               // its groups have scales up to 1
-    if (format.weights == kWeightsMxfp4) variance *= 3.0 / 7;  // scales are rounded down
-    const double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
-    groups_of(format, in);  // throws where they do not divide it
-    const std::int64_t scales = scale_count(format.weights, format.group, out, in);
-    return {.format = format,
-            .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, packed_bytes(format.weights, out, in),
-                              is_fp8 ? 1 : 128),
-            .scales = uniform(scale_dtype(format), scales, is_nvfp4 ? 1 : scale),
-            .zeros = format.zeros ? uniform(DType::int8, scales, 8) : Buffer(),
-            .order = format.act_order ? shuffled_columns(in) : Buffer(),
-            .row_scales = is_nvfp4 ? uniform(DType::fp32, out, scale) : Buffer()};
-  }
-  /// A permutation of the columns.
-  Buffer shuffled_columns(std::int64_t count) {
-    std::vector<std::int32_t> order(static_cast<std::size_t>(count));
-    std::iota(order.begin(), order.end(), 0);
-    const std::uint64_t seed = seed_ * 0x9e3779b97f4a7c15ull + ++made_;
-    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_bits(seed, i) % i]);
-    return uploaded(device_, std::as_bytes(std::span(order)));
-  }
-  Buffer ones(std::int64_t count) {
-    std::vector<std::byte> host(static_cast<std::size_t>(count) * size_of(dtype_));
-    for (std::int64_t i = 0; i < count; ++i) store(dtype_, host.data(), i, 1.0);
-    return uploaded(device_, host);
-  }
-
- private:
-  Device& device_;
-  DType dtype_;
-  std::uint64_t seed_, made_ = 0;
-};
-
 }  // namespace
 
 Buffer uploaded(Device& device, std::span<const std::byte> bytes) {
@@ -273,8 +188,7 @@ double weight_bytes(const ModelConfig& c, DType dtype) {
            matrix_bytes(f.down, dtype, c.hidden, c.intermediate);
   };
   double bytes = 0;
-  for (const LayerFormats& formats : c.layer_formats) bytes += layer(formats);
-  if (c.layer_formats.empty()) bytes = c.layers * layer({c.weights, c.weights, c.weights, c.weights});
+  for (int i = 0; i < c.layers; ++i) bytes += layer(c.formats_of(i));
   if (!c.tied_embeddings) bytes += matrix_bytes(c.head_format, dtype, c.vocab, c.hidden);
   double vectors = 2 * hidden;
   if (c.attention_bias) vectors += c.qkv_width() + hidden;
@@ -290,9 +204,12 @@ std::string load_line(double bytes, double seconds) {
 ModelConfig read_model(const std::filesystem::path& folder) {
   ModelConfig c = read_model_config(folder / "config.json");
   if (!c.quantization) return c;
-  const Checkpoint checkpoint(folder);
+  std::optional<Checkpoint> checkpoint;
+  if (Checkpoint::is_in(folder)) checkpoint.emplace(folder);
   const auto format_of = [&](const Modules& modules) {
-    return find_format(checkpoint, *c.quantization, modules.parts, modules.columns).value_or(WeightFormat{});
+    const auto format = checkpoint ? find_format(*checkpoint, *c.quantization, modules.parts, modules.columns)
+                                   : declared_format(*c.quantization, modules.parts);
+    return format.value_or(WeightFormat{});
   };
   for (int i = 0; i < c.layers; ++i) {
     const LayerModules m = layer_modules(c, i);
@@ -301,7 +218,7 @@ ModelConfig read_model(const std::filesystem::path& folder) {
       if (!c.weights.quantized()) c.weights = format;
     c.layer_formats.push_back(layer);
   }
-  if (!c.tied_embeddings) c.head_format = format_of(head_module(c));
+  if (!c.tied_embeddings && checkpoint) c.head_format = format_of(head_module(c));
   return c;
 }
 
@@ -341,33 +258,6 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
   if (!c.tied_embeddings) w.lm_head = loader.modules(head_module(c));
   device.synchronize();
   std::ranges::move(loader.notes(), std::back_inserter(w.notes));
-  return w;
-}
-
-Weights random_weights(Device& device, const ModelConfig& c, DType dtype, std::uint64_t seed) {
-  RandomTensors random(device, dtype, seed);
-  // Each layer adds two terms to the residual stream; this keeps their sum near 1.
-  const double branch = 1 / std::sqrt(2.0 * c.layers);
-  Weights w{.dtype = dtype};
-  w.embedding = c.tied_embeddings ? random.matrix(c.vocab, c.hidden)
-                                  : random.uniform(static_cast<std::int64_t>(c.vocab) * c.hidden, 1);
-  for (int i = 0; i < c.layers; ++i) {
-    LayerWeights l;
-    l.input_norm = random.ones(c.hidden);
-    l.qkv = random.matrix(c.weights, c.qkv_width(), c.hidden);
-    l.o = random.matrix(c.weights, c.hidden, c.q_width(), branch);
-    if (c.attention_bias) {
-      l.qkv_bias = random.uniform(c.qkv_width(), 0.1);
-      l.o_bias = random.uniform(c.hidden, 0.1 * branch);
-    }
-    l.attention_norm = random.ones(c.hidden);
-    l.gate_up = random.matrix(c.weights, 2LL * c.intermediate, c.hidden);
-    l.down = random.matrix(c.weights, c.hidden, c.intermediate, branch);
-    w.layers.push_back(std::move(l));
-  }
-  w.final_norm = random.ones(c.hidden);
-  if (!c.tied_embeddings) w.lm_head.weight = random.matrix(c.vocab, c.hidden);
-  device.synchronize();
   return w;
 }
 

@@ -21,6 +21,7 @@
 #include "harness/llama/tuned_dtypes.h"
 #include "harness/results/csv.h"
 #include "tests/files.h"
+#include "tests/llama/small_models.h"
 #include "tests/program.h"
 #include "variants/table.h"
 
@@ -63,6 +64,29 @@ TEST_F(DecodeCommand, ChecksAGoldenAndAppendsARow) {
   EXPECT_EQ(rows[0].at("check"), "pass");
   EXPECT_EQ(rows[0].at("context"), "68");
   EXPECT_EQ(rows[0].size(), decode_columns().size());
+}
+
+/// A folder with the config.json of another, and nothing else.
+std::string bare(const fs::path& folder, const fs::path& model) {
+  const fs::path to = folder / ("bare_" + model.filename().string());
+  fs::create_directories(to);
+  fs::copy_file(model / "config.json", to / "config.json");
+  return to.string();
+}
+
+TEST_F(DecodeCommand, RandomWeightsNeedAConfigOnly) {
+  const std::string run_of_3 = " --random-weights 3 --prompt-len 5 --steps 2";
+  ASSERT_EQ(run("--model " + bare(folder_, golden("gqa")) + run_of_3), 0) << output_;
+  EXPECT_NE(output_.find("sequence 0: 3 tokens:"), std::string::npos) << output_;
+  const std::string tokens = output_.substr(output_.find("sequence 0"), output_.find("\n\n"));
+  ASSERT_EQ(run("--model " + golden("gqa") + run_of_3), 0) << output_;
+  EXPECT_NE(output_.find(tokens.substr(0, tokens.find('\n'))), std::string::npos)
+      << "weights beside the config are not read\n"
+      << output_;
+  for (const char* name : testing::kQuantizedGoldens)
+    EXPECT_EQ(run("--model " + bare(folder_, fs::path(TEST_DATA) / "quantized" / name) + run_of_3), 0)
+        << name << output_;
+  EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("plan_set"), "default+weights=nvfp4");
 }
 
 TEST_F(DecodeCommand, AFailedCheckExitsWithOne) {
@@ -328,7 +352,10 @@ TEST_F(DecodeCommand, BadInputIsOneSentenceAndExitsWithTwo) {
       {mha + " --variant rms_norm=vectorized", "--variant rms_norm=vectorized is never taken"},
       {mha + " --variant rms_norm=host_threaded:threads=4096", "breaks"},
       {mha + " --variant softmax=host_naive", "no 'softmax' of this run"},
-      {mha + " --random-weights 3", "--model excludes --random-weights"},
+      {"--model " + (folder_ / "heads_of_6").string(),
+       "heads_of_6 has neither model.safetensors nor model.safetensors.index.json; --random-weights SEED "
+       "runs "
+       "its config.json"},
       {mha + " --baseline naive --require-tuned", "--require-tuned excludes --baseline"},
       {mha + " --prompt-ids " + (folder_ / "gap.txt").string(), "gap.txt:2: the line is empty"},
       {check + " --batch 7", "--batch excludes --check"},

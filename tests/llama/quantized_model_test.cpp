@@ -95,6 +95,17 @@ TEST(QuantizedWeights, TheFormatOfAModelIsThatOfItsLayers) {
   EXPECT_EQ(read_model(fs::path(TEST_DATA) / "golden" / "mha").weights.str(), "same");
 }
 
+TEST(QuantizedWeights, ABareConfigDeclaresTheFormatOfItsMatrices) {
+  for (const std::string name : kQuantizedGoldens) {
+    const fs::path folder = testing::fresh_folder("bare_" + name);
+    fs::copy_file(folder_of(name.c_str()) / "config.json", folder / "config.json");
+    const ModelConfig bare = read_model(folder), stored = read_model(folder_of(name.c_str()));
+    EXPECT_EQ(bare.weights, stored.weights) << name << bare.weights.str();
+    EXPECT_EQ(bare.layer_formats, stored.layer_formats) << name;
+    EXPECT_FALSE(bare.head_format.quantized()) << name;
+  }
+}
+
 TEST(QuantizedWeights, AMatrixThatTheConfigExceptsIsIn16Bits) {
   const auto device = open_device("host");
   const ModelConfig config = read_model(folder_of("mixed"));

@@ -185,6 +185,20 @@ TEST_F(StepSweep, WhatDoesNotFitTheMemoryIsLeftOut) {
   EXPECT_EQ(Wisdom::load(wisdom()).winners().size(), 1u);
 }
 
+TEST_F(StepSweep, AModelIsABareConfigAlsoWhereItIsQuantized) {
+  fs::create_directories(folder_ / "bare");
+  fs::copy_file(fs::path(TEST_DATA) / "quantized/ct_int4/config.json", folder_ / "bare/config.json");
+  std::ofstream(folder_ / "bare.yaml")
+      << "device: host\ndtypes: fp32\nmax_configs: 1\nsampling: {min_samples: 6, max_time: 0.002}\nmodels:\n"
+         "  - {model: bare, context: 64}\nsteps:\n  - {model: bare, context: 64, candidates: 1}\n";
+  const Ended tuned = run_shell("{} tune " + (folder_ / "bare.yaml").string() + " --out " + folder_.string());
+  EXPECT_EQ(tuned.code, 0) << tuned.text;
+  EXPECT_NE(tuned.text.find("step[model=bare"), std::string::npos) << tuned.text;
+  EXPECT_TRUE(std::ranges::any_of(Wisdom::load(wisdom()).winners(), [](const Winner& winner) {
+    return winner.problem.key().find("weights=int4,group=32") != std::string::npos;
+  }));
+}
+
 TEST_F(StepSweep, ACandidateThatKillsTheWorkerCostsItsRowOnly) {
   const Ended tuned = tune("", "WARPTUNE_WORKER_FAULT='abort:step fuse_append=yes'");
   EXPECT_EQ(tuned.code, 0) << tuned.text;
