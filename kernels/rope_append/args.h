@@ -1,5 +1,6 @@
 #pragma once
-// RoPE and KV cache append: splits fused qkv rows, adds the bias, rotates q and k, and appends k and v.
+// RoPE and KV cache append: splits fused qkv rows, adds the bias, normalizes heads of q and k (qk_norm),
+// rotates them, and appends k and v.
 // Pair i of a head is (x[i], x[i + D/2]) for half_split and (x[2i], x[2i+1]) for interleaved; it is rotated
 // by angle = float(position) * inv_freq[i] (fp32, as Hugging Face does). For dynamic_ntk, inv_freq belongs to
 // theta; in a sequence longer than max_position, theta becomes
@@ -40,6 +41,21 @@ struct RopeAppendArgs {
   float* v_scale = nullptr;  // [pages, kv_heads, page_size]
   const int* block_table =
       nullptr;  // [batch, capacity / page_size]: pages; only those of written rows are read
+};
+
+/// The arguments with qk_norm: each head x of q and k becomes x / sqrt(mean(x^2) + eps) * weight.
+struct NormRopeAppendArgs : RopeAppendArgs {
+  const void* qk_norm = nullptr;  // [2, head_dim], dtype: the weights of q, and of k
+  float eps = 0;
+};
+
+template <bool kNorm>
+struct RopeAppendArgsOf {
+  using Type = RopeAppendArgs;
+};
+template <>
+struct RopeAppendArgsOf<true> {
+  using Type = NormRopeAppendArgs;
 };
 
 }  // namespace warptune

@@ -1,7 +1,7 @@
 // Naive RoPE and KV cache append: the readable baseline.
 // Grid: one thread per pair of one head of one token; elements are read one by one. Threads of v heads copy
 //   their pair without rotation. With a quantized cache every thread computes the whole row for its largest
-//   magnitude.
+//   magnitude, with a norm for its root mean square.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/rope.cuh"
 #include "kernels/rope_append/kv_cache.cuh"
@@ -9,8 +9,8 @@
 namespace warptune {
 
 template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, int kRotaryDim, bool kInterleaved,
-          bool kDynamic, bool kBias, bool kFar, int kBlock>
-__global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args) {
+          bool kDynamic, bool kBias, bool kFar, bool kNorm, int kBlock>
+__global__ void __launch_bounds__(kBlock) rope_append_naive(typename RopeAppendArgsOf<kNorm>::Type args) {
   using Element = typename Cache::Element;
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kPairs = kHeadDim / 2;
   pdl_wait();
@@ -29,6 +29,16 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args)
   const auto second = [&](int pair) {
     return first(pair) + (kInterleaved ? 1 : half_split_distance<kHeadDim, kRotaryDim>(pair));
   };
+  [[maybe_unused]] float inverse_rms = 1.0f;
+  if constexpr (kNorm) {
+    float sum = 0.0f;
+    for (int d = 0; d < kHeadDim; ++d) {
+      float x = to_float(static_cast<const T*>(args.qkv)[(token * kHeads + head) * kHeadDim + d]);
+      if constexpr (kBias) x += to_float(static_cast<const T*>(args.bias)[head * kHeadDim + d]);
+      sum += x * x;
+    }
+    inverse_rms = rsqrtf(sum / kHeadDim + args.eps);
+  }
   struct Pair {
     T y0, y1;
   };
@@ -42,6 +52,11 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args)
       x1 += to_float(bias[d1]);
     }
     if (head < kQHeads + kKvHeads) {
+      if constexpr (kNorm) {
+        const T* weight = static_cast<const T*>(args.qk_norm) + (head < kQHeads ? 0 : kHeadDim);
+        x0 *= inverse_rms * to_float(weight[d0]);
+        x1 *= inverse_rms * to_float(weight[d1]);
+      }
       float inv_freq = args.inv_freq[pair];
       if constexpr (kDynamic) {
         const double theta_log2 = ntk_theta_log2(args, args.lengths[sequence], kRotaryDim);

@@ -3,9 +3,11 @@
 //   that sines and cosines are computed once and stay in registers; neighboring threads own neighboring
 //   vectors of a head. half_split: two vectors of kVec elements per head, half a head apart; interleaved:
 //   one vector.
-// Loads: inverse frequencies before pdl_wait(); all vectors before the angles are computed. Sizes that are
-//   no multiple of kMaxVec take narrower vectors. kStreaming: loads without an L1 line, streaming stores.
-// Sync: none; the threads of a row of a quantized cache reduce its largest magnitude by shuffles.
+// Loads: inverse frequencies and weights of norms before pdl_wait(); all vectors before the angles are
+//   computed. Sizes that are no multiple of kMaxVec take narrower vectors. kStreaming: loads without an L1
+//   line, streaming stores.
+// Sync: none; the threads of a head reduce its squares (kNorm), and those of a row of a quantized cache its
+//   largest magnitude, by shuffles.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/rope.cuh"
 #include "kernels/common/vec.cuh"
@@ -14,14 +16,22 @@
 
 namespace warptune {
 
-/// The maximum over groups of kWidth neighboring lanes (a power of two); all lanes of a group call it.
-template <int kWidth>
-__device__ __forceinline__ float group_max(float x) {
+/// Combines x over groups of kWidth neighboring lanes (a power of two); all lanes of a group call it.
+template <int kWidth, class Combine>
+__device__ __forceinline__ float group_reduce(float x, Combine combine) {
   constexpr unsigned kGroup = kWidth == 32 ? ~0u : (1u << kWidth % 32) - 1;
   const unsigned group = kGroup << (threadIdx.x % 32 / kWidth * kWidth);
 #pragma unroll
-  for (int offset = kWidth / 2; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(group, x, offset));
+  for (int offset = kWidth / 2; offset > 0; offset /= 2) x = combine(x, __shfl_xor_sync(group, x, offset));
   return x;
+}
+template <int kWidth>
+__device__ __forceinline__ float group_max(float x) {
+  return group_reduce<kWidth>(x, [](float a, float b) { return fmaxf(a, b); });
+}
+template <int kWidth>
+__device__ __forceinline__ float group_sum(float x) {
+  return group_reduce<kWidth>(x, [](float a, float b) { return a + b; });
 }
 
 /// Stores N elements; kStreaming: with a streaming hint from 8 bytes on.
@@ -48,6 +58,23 @@ __device__ __forceinline__ void compute_angles(const RopeAppendArgs& args, int p
 #pragma unroll
   for (int i = 0; i < kPairs; ++i)
     sin_cos<kFar>(__fmul_rn(static_cast<float>(position), inv_freq[i]), sine[i], cosine[i]);
+}
+
+/// RMSNorm of a head that kThreads neighboring lanes share. `weights`: of the thread's elements, for q and
+/// for k.
+template <class T, int kThreads, int kHeadDim, int kVectors, int kVec>
+__device__ __forceinline__ void normalize(float (&x)[kVectors * kVec],
+                                          const Vec<T, kVec> (&weights)[2][kVectors], bool is_q, float eps) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kVectors * kVec; ++i) sum += x[i] * x[i];
+  const float inverse_rms = rsqrtf(group_sum<kThreads>(sum) / kHeadDim + eps);
+#pragma unroll
+  for (int i = 0; i < kVectors * kVec; ++i) {
+    const float of_q = to_float(weights[0][i / kVec][i % kVec]),
+                of_k = to_float(weights[1][i / kVec][i % kVec]);
+    x[i] *= inverse_rms * (is_q ? of_q : of_k);
+  }
 }
 
 /// Rotates pairs: (x[2i], x[2i+1]) if kInterleaved, else (x[i], x[i + kPairs]).
@@ -82,8 +109,10 @@ __device__ __forceinline__ float quantize_row(Vec<float, kVec> (&y)[kVectors]) {
 }
 
 template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, int kRotaryDim, bool kInterleaved,
-          bool kDynamic, bool kBias, bool kFar, int kBlock, int kMaxVec, int kHeadsPerThread, bool kStreaming>
-__global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendArgs args) {
+          bool kDynamic, bool kBias, bool kFar, bool kNorm, int kBlock, int kMaxVec, int kHeadsPerThread,
+          bool kStreaming>
+__global__ void __launch_bounds__(kBlock, 1)
+    rope_append_vectorized(typename RopeAppendArgsOf<kNorm>::Type args) {
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kHalf = kHeadDim / 2;
   constexpr int kVec = rope_vec_width(kMaxVec, kHeadDim, kRotaryDim, kInterleaved);
   constexpr int kVectors = kInterleaved ? 1 : 2;  // per thread and head
@@ -102,6 +131,13 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
   float inv_freq[kPairs];
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) inv_freq[i] = args.inv_freq[part * kPairs + i];
+  Vec<T, kVec> norm[2][kVectors];  // the weights of q, and of k
+  if constexpr (kNorm) {
+#pragma unroll
+    for (int i = 0; i < 2 * kVectors; ++i)
+      norm[i / kVectors][i % kVectors] = load_vec<kVec>(
+          static_cast<const T*>(args.qk_norm) + i / kVectors * kHeadDim + first + i % kVectors * distance);
+  }
   pdl_launch_dependents();
   pdl_wait();
   if (token >= args.tokens) return;
@@ -141,6 +177,10 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
 #pragma unroll
         for (int i = 0; i < kVec; ++i) x[v * kVec + i] += b[i];
       }
+    }
+    if constexpr (kNorm) {
+      if (head < kQHeads + kKvHeads)
+        normalize<T, kThreadsPerHead, kHeadDim, kVectors, kVec>(x, norm, head < kQHeads, args.eps);
     }
     if (head < kQHeads + kKvHeads) rotate<kInterleaved>(x, sine, cosine);
     Vec<float, kVec> y[kVectors];

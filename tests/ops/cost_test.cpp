@@ -40,6 +40,9 @@ TEST(Costs, OfRopeAppend) {
   expect_cost("rope_append", dims, 3 * (2 * 64 + 2 * 32 + 32 + 4 * 4 + 8) + 2 * 64, 3 * 3 * 48);
   dims.emplace_back("rotary_dim", "2");
   expect_cost("rope_append", dims, 3 * (2 * 64 + 2 * 32 + 32 + 4 * 4 + 8) + 2 * 64, 3 * 3 * 12);
+  dims.emplace_back("qk_norm", "yes");  // two rows of weights, and 4 operations per element of q and k
+  expect_cost("rope_append", dims, 3 * (2 * 64 + 2 * 32 + 32 + 4 * 4 + 8) + 2 * 64 + 2 * 16,
+              3 * (3 * 12 + 4 * 48));
 }
 
 TEST(Costs, OfAttentionDecode) {

@@ -52,6 +52,10 @@ const auto kShapes = ::testing::Values(
     shape(13, 2, 1, 128, {{"rotary_dim", "126"}, {"batch", "2"}}),
     shape(13, 2, 1, 128, {{"rotary_dim", "64"}, {"kv_dtype", "int8"}, {"k_layout", "dsx"}}),
     shape(31, 2, 1, 64, {{"rotary_dim", "32"}, {"scaling", "dynamic_ntk"}, {"batch", "4"}}),
+    shape(5, 5, 1, 64, {{"qk_norm", "yes"}}), shape(3, 7, 1, 128, {{"qk_norm", "yes"}, {"bias", "yes"}}),
+    shape(7, 4, 2, 80, {{"qk_norm", "yes"}, {"style", "interleaved"}}),
+    shape(29, 4, 2, 128, {{"qk_norm", "yes"}, {"batch", "3"}, {"kv_dtype", "int8"}, {"page_size", "16"}}),
+    shape(17, 2, 1, 128, {{"qk_norm", "yes"}, {"rotary_dim", "64"}, {"k_layout", "dsx"}}),
     shape(31, 2, 1, 64, {{"rotary_dim", "48"}, {"scaling", "dynamic_ntk"}, {"style", "interleaved"}}));
 INSTANTIATE_TEST_SUITE_P(Shapes, RopeAppend, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuRopeAppend, kShapes, shape_name);
@@ -60,7 +64,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(shape(1, 32, 8, 128), shape(7, 4, 2, 80, {{"style", "interleaved"}, {"bias", "yes"}}),
                       shape(9, 2, 1, 24, {{"k_layout", "dsx"}, {"scaling", "dynamic_ntk"}, {"batch", "2"}}),
                       shape(9, 4, 2, 128, {{"kv_dtype", "int8"}, {"page_size", "16"}}),
-                      shape(9, 4, 2, 128, {{"rotary_dim", "32"}}),
+                      shape(9, 4, 2, 128, {{"rotary_dim", "32"}}), shape(9, 32, 8, 128, {{"qk_norm", "yes"}}),
+                      shape(9, 4, 2, 80, {{"qk_norm", "yes"}, {"bias", "yes"}}),
                       shape(9, 4, 2, 256,
                             {{"kv_dtype", "fp8"}, {"k_layout", "dsx"}, {"style", "interleaved"}})),
     shape_name);
@@ -93,6 +98,12 @@ TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfTheBlockedLayout) {
 TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfPages) {
   check_cuda_variants(rest_kept(), kPartPaged, kFloats, 8);
   check_cuda_variants(scales_kept(), kPartInt8, kFloats, 8);
+}
+
+TEST(GpuRopeAppendConfigs, AllMatchTheReferenceWithNorms) {
+  const DType dtypes[] = {DType::bf16};
+  check_cuda_variants("rope_append", shape(67, 10, 2, 128, {{"batch", "3"}, {"qk_norm", "yes"}}), dtypes,
+                      1000);
 }
 
 TEST(RopeAppendOp, RejectsUnsupportedShapes) {

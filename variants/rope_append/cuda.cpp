@@ -12,7 +12,7 @@ std::vector<Variant> rope_append_cuda() {
   const std::string fixed =
       "<{dtype}, warptune::KvCache<{dtype}, {kv_heads}, {head_dim}, {k_layout} == 1, {kv_dtype}, "
       "{page_size}>, {q_heads}, {kv_heads}, {head_dim}, {rotary}, {style} == 1, {scaling} == 2, {bias} == 1, "
-      "{far} == 1, {block}";
+      "{far} == 1, {qk_norm} == 1, {block}";
   const std::vector<DerivedValue> rotation = {
       {"rotary", "rotary_dim == 0 ? head_dim : rotary_dim", "leading elements of a head that rotate"},
       {"far", kRopeCapacity > kNearPositions, "whether angles are reduced in fp64"}};
@@ -42,12 +42,14 @@ std::vector<Variant> rope_append_cuda() {
                          cache_hint_parameter(),
                          pdl_parameter()},
           .derived = std::move(vectors),
-          .constraints =
-              {"vec * dtype_bytes <= 16",
-               "heads_per_thread <= q_heads + 2 * kv_heads || heads_per_thread == 1", kPdlConstraint,
-               // The threads of a quantized row reduce by shuffles: a power of two in one warp.
-               "kv_dtype == same || (4096 % head_dim == 0 && head_dim <= 32 * vec && rotary_dim % (2 "
-               "* vec) == 0)"},
+          .constraints = {"vec * dtype_bytes <= 16",
+                          "heads_per_thread <= q_heads + 2 * kv_heads || heads_per_thread == 1",
+                          kPdlConstraint,
+                          // The threads of a normalized head or a quantized row reduce by shuffles: a power
+                          // of two in one warp.
+                          "(kv_dtype == same && qk_norm == no) || (4096 % head_dim == 0 && head_dim <= 32 * "
+                          "vec && rotary_dim % (2 "
+                          "* vec) == 0)"},
           .stages = {{.file = "rope_append/vectorized.cu",
                       .kernel = "rope_append_vectorized" + fixed +
                                 ", {vec}, {heads_per_thread}, {cache_hint} == 1>",

@@ -14,7 +14,7 @@ namespace {
 /// The constants of a plan.
 struct Shape {
   std::int64_t q_heads, kv_heads, head_dim, rotary_dim, page;
-  bool interleaved, dynamic, split;
+  bool interleaved, dynamic, split, norm;
   DType cache;
 };
 
@@ -24,6 +24,15 @@ std::int64_t row_of(const RopeAppendArgs& a, const Shape& s, std::int64_t sequen
   if (s.page == 0) return (sequence * s.kv_heads + kv_head) * a.capacity + position;
   const std::int64_t page = a.block_table[sequence * (a.capacity / s.page) + position / s.page];
   return (page * s.kv_heads + kv_head) * s.page + position % s.page;
+}
+
+/// RMSNorm of a head.
+template <class T>
+void normalize(std::vector<float>& x, const T* weight, float eps) {
+  float sum = 0;
+  for (const float value : x) sum += value * value;
+  const float scale = 1 / std::sqrt(sum / static_cast<float>(x.size()) + eps);
+  for (float& value : x) value *= scale * static_cast<float>(*weight++);
 }
 
 /// Rounds a row to T and stores it in the format of the cache.
@@ -67,6 +76,10 @@ void append_token(const RopeAppendArgs& a, const Shape& s, std::int64_t token) {
     const T* bias = a.bias ? static_cast<const T*>(a.bias) + head * s.head_dim : nullptr;
     for (std::int64_t d = 0; d < s.head_dim; ++d) x[d] = row[d] + (bias ? static_cast<float>(bias[d]) : 0.0f);
     if (head < s.q_heads + s.kv_heads) {
+      if (s.norm) {
+        const auto& norm = static_cast<const NormRopeAppendArgs&>(a);
+        normalize(x, static_cast<const T*>(norm.qk_norm) + (head < s.q_heads ? 0 : s.head_dim), norm.eps);
+      }
       for (std::int64_t i = 0; i < half; ++i) {
         const auto [first, second] =
             s.interleaved ? std::pair(2 * i, 2 * i + 1) : half_split_pair(i, s.head_dim, s.rotary_dim);
@@ -96,6 +109,7 @@ HostFunction run(const Problem& p, int threads) {
                     .interleaved = is_interleaved(p),
                     .dynamic = is_dynamic_ntk(p),
                     .split = p["k_layout"] == 1,
+                    .norm = p["qk_norm"] == 1,
                     .cache = rope_cache_dtype(p)};
   return [=, dtype = p.dtype](const void* raw) {
     const auto& a = *static_cast<const RopeAppendArgs*>(raw);

@@ -61,6 +61,10 @@ RopeScaling scaling_of(const Problem& p) { return rope_scaling(p, rope_capacity(
 double theta(const Problem& p) { return scaling_of(p).theta; }
 double factor(const Problem& p) { return scaling_of(p).factor; }
 int max_position(const Problem& p) { return scaling_of(p).original_max_position; }
+constexpr double kNormEps = 1e-6;
+std::size_t args_bytes(const Problem& p) {
+  return p["qk_norm"] == 1 ? sizeof(NormRopeAppendArgs) : sizeof(RopeAppendArgs);
+}
 void* bias_tensor(const ArgsSource& s) { return s.problem["bias"] == 1 ? s.tensor("bias") : nullptr; }
 
 void check(const Problem& p) {
@@ -110,7 +114,16 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
   if (p["page_size"] != 0)
     specs.push_back(
         given_ints("block_table", {batch, rope_capacity(p) / p["page_size"]}, block_table_of(p, seed)));
+  if (p["qk_norm"] == 1) specs.push_back({.name = "qk_norm", .dtype = p.dtype, .shape = {2, head_dim}});
   return specs;
+}
+
+/// RMSNorm of a head of q or k.
+void normalize(const Values& weights, std::int64_t first, std::vector<double>& x) {
+  double sum = 0;
+  for (const double value : x) sum += value * value;
+  const double scale = 1 / std::sqrt(sum / static_cast<double>(x.size()) + kNormEps);
+  for (std::size_t d = 0; d < x.size(); ++d) x[d] *= scale * weights[first + static_cast<std::int64_t>(d)];
 }
 
 /// A unit is a token: all its heads.
@@ -138,6 +151,7 @@ void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected&
       x.push_back(qkv[(token * heads + head) * head_dim + d] +
                   (p["bias"] == 1 ? bias[head * head_dim + d] : 0));
     if (head < q_heads + kv_heads) {
+      if (p["qk_norm"] == 1) normalize(in["qk_norm"], head < q_heads ? 0 : head_dim, x);
       for (std::int64_t i = 0; i < half; ++i) {
         const auto [first, second] =
             is_interleaved(p) ? std::pair(2 * i, 2 * i + 1) : half_split_pair(i, head_dim, rotary);
@@ -179,9 +193,12 @@ Cost cost(const Problem& p) {
   const double stored = 2 * kv * size_of(rope_cache_dtype(p)) + (is_quantized(p) ? 8 * p["kv_heads"] : 0);
   double tokens = 0;
   for (std::int64_t t = 0; t < p["tokens"]; ++t) tokens += skips(p, t) ? 0 : 1;
-  const double read = (tokens + (p["bias"] == 1 ? 1 : 0)) * (q + 2 * kv) * b, written = q * b + stored;
+  const bool norm = p["qk_norm"] == 1;
+  const double read = (tokens + (p["bias"] == 1 ? 1 : 0)) * (q + 2 * kv) * b +
+                      (norm ? 2 * p["head_dim"] * b : 0),
+               written = q * b + stored;
   return Cost{.bytes = read + tokens * (written + 8 + (p["page_size"] != 0 ? 4 : 0)),
-              .flops = tokens * 3 * (q + kv) * rotary_dim(p) / p["head_dim"]};
+              .flops = tokens * (q + kv) * (3.0 * rotary_dim(p) / p["head_dim"] + (norm ? 4 : 0))};
 }
 
 }  // namespace
@@ -192,9 +209,10 @@ std::int64_t rope_capacity(const Problem& p) {
 
 Op rope_append() {
   using A = RopeAppendArgs;
+  using Norm = NormRopeAppendArgs;
   return {
       .name = "rope_append",
-      .summary = "splits qkv, adds the bias, rotates q and k, appends k and v to the cache",
+      .summary = "splits qkv, adds the bias, normalizes and rotates q and k, appends k and v to the cache",
       .dims = {work_dim({"tokens", "rows of qkv"}),
                parallel_dim({"q_heads", "query heads"}),
                parallel_dim({"kv_heads", "key and value heads"}),
@@ -211,7 +229,8 @@ Op rope_append() {
                feature("kv_dtype", "element type of the cache; int8 and fp8 with a scale per row",
                        {"same", "int8", "fp8"}),
                feature("page_size", "rows per page of a paged cache, 0: contiguous"),
-               feature("rotary_dim", "leading elements of a head that rotate, 0: all")},
+               feature("rotary_dim", "leading elements of a head that rotate, 0: all"),
+               feature("qk_norm", "whether heads of q and k are normalized before they rotate", kNoYes)},
       .check = check,
       .tensors = tensors,
       .fields = {field("qkv", &A::qkv), field("bias", &A::bias, bias_tensor), field("sequence", &A::sequence),
@@ -221,7 +240,9 @@ Op rope_append() {
                  field("capacity", &A::capacity, rope_capacity), field("theta", &A::theta, theta),
                  field("factor", &A::factor, factor), field("max_position", &A::max_position, max_position),
                  field("k_scale", &A::k_scale), field("v_scale", &A::v_scale),
-                 field("block_table", &A::block_table)},
+                 field("block_table", &A::block_table), field("qk_norm", &Norm::qk_norm),
+                 field("eps", &Norm::eps, kNormEps)},
+      .args_bytes = args_bytes,
       .cost = cost,
       .sharing = heads_per_kv_head,
       .units = [](const Problem& p) { return p["tokens"]; },
