@@ -94,8 +94,8 @@ DType dtype_of(const DecodeOptions& o, const DeviceFacts& facts) {
   return parse_dtype(o.dtype);
 }
 
-KvFormat kv_format_of(const DecodeOptions& o) {
-  KvFormat format = o.kv;
+KvFormat kv_format_of(const DecodeOptions& o, const ModelConfig& config) {
+  KvFormat format = with_window(o.kv, config.window);
   if (o.kv_dtype == "int8") format.quantized = DType::int8;
   if (o.kv_dtype == "fp8") format.quantized = DType::fp8;
   if (o.k_layout == "dsx") format.k_layout = KLayout::dsx;
@@ -204,11 +204,12 @@ ModelOptions model_options(const DecodeOptions& o, const ModelConfig& config, co
                      config.name, config.eos.size(), config.eos[0]));
   return {.batch = batch,
           .capacity = lengths.capacity,
+          .positions = lengths.positions,
           .max_steps = lengths.steps,
           .sampling = parse_sampling(o.sampling),
           .eos = config.eos.empty() || forced ? -1 : config.eos[0],
           .fuse = fuse_of(o),
-          .kv = kv_format_of(o),
+          .kv = kv_format_of(o, config),
           .graph = o.graph == "on"};
 }
 
@@ -273,14 +274,14 @@ int run(const DecodeOptions& o) {
         fmt::format("--weights {} needs wgmma (sm_90a), which {} does not have; --weights fp8 runs",
                     config.weights.str(), device->facts().name));
   const DType dtype = dtype_of(o, device->facts());
-  const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o));
+  const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o, config));
   problems.rope_append(1, 1, 0);  // throws if K has no such layout
   expect_weights(o);
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
   int check_steps = o.check_baseline;
   const auto lack = [&](int models) {
-    return lacking_memory(config, dtype, kv_format_of(o),
+    return lacking_memory(config, dtype, kv_format_of(o, config),
                           {.prompt_lengths = given.lengths,
                            .capacity = lengths.capacity,
                            .steps = lengths.steps,
@@ -294,7 +295,7 @@ int run(const DecodeOptions& o) {
       o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
   const auto csv = o.watches_layers() ? nullptr : open_decode_csv(path, note);  // before anything runs
   PlanOptions plans = book_options(o, device->facts());
-  tune_missing(o, config, dtype, kv_format_of(o), given, lengths, device->facts(), plans);
+  tune_missing(o, config, dtype, kv_format_of(o, config), given, lengths, device->facts(), plans);
   const DeviceLock lock(device->facts().id);
   const std::size_t free_at_start = device->free_bytes();
 

@@ -1,8 +1,12 @@
 #include "cli/decode_options.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "cli/options.h"
+#include "harness/llama/model_config.h"
 
 namespace warptune {
 namespace {
@@ -11,10 +15,9 @@ void add_model(CLI::App& c, DecodeOptions& o) {
   auto* folder =
       c.add_option("--model", o.model_folder,
                    "folder of a Hugging Face checkpoint; with --random-weights a config.json is enough");
-  c.add_option("--preset", o.preset_name,
-               "shape of a known model, with random weights: llama2-7b, llama2-13b, llama3-8b, llama3.1-8b, "
-               "llama3.3-70b, llama3.2-1b, "
-               "llama3.2-3b, tinyllama-1.1b")
+  c.add_option(
+       "--preset", o.preset_name,
+       fmt::format("shape of a known model, with random weights: {}", fmt::join(preset_names(), ", ")))
       ->excludes(folder);
   c.add_option(
       "--random-weights", o.random_weights,

@@ -56,8 +56,9 @@ Lengths lengths_of(const DecodeOptions& o, const ModelConfig& config, const std:
   for (const std::int64_t prompt : prompts.lengths)
     lengths.contexts.push_back(o.context > 0 ? o.context : static_cast<int>(prompt) + lengths.steps);
   const int context = lengths.longest_context();
+  lengths.positions = std::max(context, end);
   lengths.capacity = static_cast<int>(ceil_div(std::max(context, end + 1), 64) * 64);
-  if (lengths.capacity > config.max_position && std::max(context, end) > config.max_position)
+  if (lengths.positions > config.max_position)
     print_note(fmt::format("{} was made for {} positions", config.name, config.max_position));
   return lengths;
 }

@@ -25,7 +25,7 @@ std::vector<std::vector<int>> tokens_of(const Prompts& prompts, const DecodeOpti
 /// In tokens: steps after the first token, the longest prompt, keys of the cache, keys of each sequence in
 /// the timed step.
 struct Lengths {
-  int steps = 0, prompt = 0, capacity = 0;
+  int steps = 0, prompt = 0, positions = 0, capacity = 0;
   std::vector<int> contexts = {};
   int longest_context() const;
 };

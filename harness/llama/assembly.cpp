@@ -1,7 +1,6 @@
 #include "harness/llama/assembly.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/add_rms_norm/args.h"
 #include "kernels/attention_decode/args.h"
@@ -33,10 +32,6 @@ Args args_of(const Problem& linear, const PrefetchLinearArgs& args, const Matrix
 const void* rows_of(const Activations& a, const Problem& linear) {
   if (linear["prologue"] == kPrologueRmsNorm) return a.residual.data();
   return (linear["prologue"] == kPrologueRmsScale ? a.rows_b : a.rows_a).data();
-}
-
-float attention_scale(const ModelConfig& config) {
-  return 1.0f / std::sqrt(static_cast<float>(config.head_dim));
 }
 
 }  // namespace
@@ -152,6 +147,10 @@ void Assembly::begin(const int* ids, int* bad_token) {
       {output(-1, "rms_norm", activations_.rows_a, config_.hidden)});
 }
 
+const float* Assembly::inv_freq(int layer) const {
+  return config_.rotates(layer) ? inv_freq_ : inv_freq_ + config_.head_dim / 2;
+}
+
 void Assembly::qkv(int layer) {
   layer_ = layer;
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
@@ -166,25 +165,28 @@ void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View&
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
   std::vector<Output> outputs = {output(layer, name, activations_.inner, config_.q_width(), "q")};
   add_appended(outputs, layer, name, cache, to, rows);
-  add(book_.get(of(cache).rope_append(tokens_, batch, to.capacity)),
-      RopeAppendArgs{.qkv = activations_.wide.data(),
-                     .bias = w.qkv_bias.data(),
-                     .sequence = rows.sequence,
-                     .position = rows.position,
-                     .lengths = rows.lengths,
-                     .inv_freq = inv_freq_,
-                     .q = activations_.inner.data(),
-                     .k_cache = to.k,
-                     .v_cache = to.v,
-                     .tokens = tokens_,
-                     .capacity = to.capacity,
-                     .theta = static_cast<float>(config_.rope.theta),
-                     .factor = static_cast<float>(config_.rope.factor),
-                     .max_position = config_.rope.original_max_position,
-                     .k_scale = to.k_scale,
-                     .v_scale = to.v_scale,
-                     .block_table = to.block_table},
-      std::move(outputs));
+  const RopeAppendArgs args{.qkv = activations_.wide.data(),
+                            .bias = w.qkv_bias.data(),
+                            .sequence = rows.sequence,
+                            .position = rows.position,
+                            .lengths = rows.lengths,
+                            .inv_freq = inv_freq(layer),
+                            .q = activations_.inner.data(),
+                            .k_cache = to.k,
+                            .v_cache = to.v,
+                            .tokens = tokens_,
+                            .capacity = to.capacity,
+                            .theta = static_cast<float>(config_.rope.theta),
+                            .factor = static_cast<float>(config_.rope.factor),
+                            .max_position = config_.rope.original_max_position,
+                            .k_scale = to.k_scale,
+                            .v_scale = to.v_scale,
+                            .block_table = to.block_table};
+  auto entry = book_.get(of(cache).rope_append(tokens_, batch, to.capacity));
+  if (config_.qk_norm)
+    add(std::move(entry), NormRopeAppendArgs{args, w.qk_norm.data(), config_.rms_eps}, std::move(outputs));
+  else
+    add(std::move(entry), args, std::move(outputs));
 }
 
 void Assembly::attention_decode(int layer, const KvCache& cache, int batch, const RowPositions& rows,
@@ -206,12 +208,12 @@ void Assembly::attention_decode(int layer, const KvCache& cache, int batch, cons
                                  .v_cache = kv.v,
                                  .lengths = rows.lengths,
                                  .bias = append ? w.qkv_bias.data() : nullptr,
-                                 .inv_freq = inv_freq_,
+                                 .inv_freq = inv_freq(layer),
                                  .out = fusion_.o ? workspace : activations_.rows_a.data(),
                                  .workspace = workspace,
                                  .batch = batch,
                                  .capacity = kv.capacity,
-                                 .scale = attention_scale(config_),
+                                 .scale = config_.attention_scale(layer),
                                  .k_scale = kv.k_scale,
                                  .v_scale = kv.v_scale,
                                  .block_table = kv.block_table};
@@ -248,7 +250,7 @@ void Assembly::attention_prefill(int layer, const KvCache& cache, const KvCache:
                            .workspace = workspace,
                            .batch = batch,
                            .capacity = from.capacity,
-                           .scale = attention_scale(config_),
+                           .scale = config_.attention_scale(layer),
                            .tokens = tokens_,
                            .q_len = chunk.longest_query(),
                            .kv_len = chunk.longest_context(),
@@ -269,17 +271,17 @@ void Assembly::finish_layer(int layer) {
                        a.rows_a.data(), w.o, w.o_bias, w.attention_norm, &w.gate_up);
   const Problem gate_up = problems_.gate_up(tokens_, fusion_);
   if (fusion_.swiglu) {
-    linear(gate_up, rows_of(a, gate_up), w.gate_up, {}, a.inner.data(),
+    linear(gate_up, rows_of(a, gate_up), w.gate_up, w.gate_up_bias, a.inner.data(),
            output(layer, "swiglu", a.inner, config_.intermediate), w.attention_norm.data());
   } else {
-    linear(gate_up, rows_of(a, gate_up), w.gate_up, {}, a.wide.data(),
+    linear(gate_up, rows_of(a, gate_up), w.gate_up, w.gate_up_bias, a.wide.data(),
            output(layer, "linear_gate_up", a.wide, 2LL * config_.intermediate), w.attention_norm.data());
     add(book_.get(problems_.swiglu(tokens_)),
         SwigluArgs{.gate_up = a.wide.data(), .y = a.inner.data(), .tokens = tokens_},
         {output(layer, "swiglu", a.inner, config_.intermediate)});
   }
   linear_to_residual(layer, "linear_down", "add_rms_norm_mlp", problems_.down(tokens_, fusion_),
-                     a.inner.data(), w.down, {},
+                     a.inner.data(), w.down, w.down_bias,
                      last ? weights_.final_norm : weights_.layers[index + 1].input_norm,
                      last ? nullptr : &weights_.layers[index + 1].qkv);
   layer_ = -1;

@@ -30,14 +30,15 @@ struct RowPositions {
 
 class Assembly {
  public:
-  /// `fusion` is what it fuses: a prefill nothing.
+  /// `fusion` is what it fuses: a prefill nothing. `inv_freq`: [2, head_dim / 2], the frequencies and zeros.
   Assembly(const ModelConfig& config, const Weights& weights, const float* inv_freq, PlanBook& book,
            const Activations& activations, int tokens, const Fusion& fusion = {});
 
   /// Embeds token ids into the residual stream and applies the first norm, unless it is fused into qkv.
   void begin(const int* ids, int* bad_token);
   void qkv(int layer);
-  /// Splits qkv, adds the bias, rotates, appends to `to`, a layer of `cache`. `name`: of the outputs.
+  /// Splits qkv, adds the bias, normalizes heads, rotates, appends to `to`, a layer of `cache`. `name`: of
+  /// the outputs.
   void rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
                    const RowPositions& rows, const char* name = "rope_append");
   /// One query per sequence, with rope_append unless it was called before, and with o where that is fused.
@@ -84,6 +85,8 @@ class Assembly {
   void linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
                           const void* x, const Matrix& weight, const Buffer& bias, const Buffer& norm_weight,
                           const Matrix* next_weight);
+  /// [head_dim / 2]; zeros where the layer does not rotate.
+  const float* inv_freq(int layer) const;
   void add_norm(int layer, const char* name, const void* x, const Buffer& weight);
 
   const ModelConfig& config_;

@@ -26,6 +26,12 @@ struct KvFormat {
   bool operator==(const KvFormat&) const = default;
 };
 
+/// The format of a run of a model with this window (0: none), unless the format has a window itself.
+inline KvFormat with_window(KvFormat format, int window) {
+  if (format.window == 0) format.window = window;
+  return format;
+}
+
 /// The format of a suffix. Throws InputError for a text that is none.
 KvFormat parse_kv_suffix(std::string_view text);
 

@@ -15,6 +15,39 @@
 #include "kernels/top_k/args.h"
 
 namespace warptune {
+namespace {
+
+/// The table of layers with RoPE, and that of layers without.
+std::vector<float> frequencies_and_zeros(const ModelConfig& config, int positions) {
+  std::vector<float> table = rope_inv_freq(config.head_dim, config.rope, positions);
+  table.resize(2 * table.size());
+  return table;
+}
+
+ModelOptions completed(const ModelConfig& config, ModelOptions options) {
+  options.kv = with_window(options.kv, config.window);
+  if (options.positions == 0) options.positions = options.capacity;
+  return options;
+}
+
+/// Throws where a fusion that is switched on has no kernel for the model.
+void expect_possible(const FusionChoice& fuse, const ModelProblems& problems, const ModelConfig& config,
+                     DType dtype) {
+  if (fuse.split_norm.value_or(false) && dtype == DType::fp16)
+    throw InputError("--split-norm on needs bf16 or fp32: x times the norm's weight may exceed fp16");
+  if (fuse.split_norm.value_or(false) && !problems.can_split_norm())
+    throw InputError(
+        fmt::format("--split-norm on needs a hidden size that is a multiple of {}; that of {} is {}",
+                    kSquaresGroup, config.name, config.hidden));
+  if (fuse.append.value_or(false) && !problems.can_fuse_append())
+    throw InputError(
+        fmt::format("--fuse-append on needs heads without a norm; {} has norms of q and k", config.name));
+  if (fuse.swiglu.value_or(false) && !problems.can_fuse_swiglu())
+    throw InputError(
+        fmt::format("--fuse-swiglu on needs gate and up without a bias; {} has biases", config.name));
+}
+
+}  // namespace
 
 Model::Model(Device& device, const ModelConfig& config, const Weights& weights, PlanBook& book,
              ModelOptions options)
@@ -22,15 +55,15 @@ Model::Model(Device& device, const ModelConfig& config, const Weights& weights, 
       config_(config),
       weights_(weights),
       book_(book),
-      options_(options),
-      kv_(device, config, weights.dtype, options.kv, config.layers, options.batch, options.capacity),
+      options_(completed(config, options)),
+      kv_(device, config, weights.dtype, options_.kv, config.layers, options.batch, options.capacity),
       state_(device, options.batch, options.max_steps + 1, options.sampling.seed,
              options.sampling.penalizes() ? config.vocab : 0),
       activations_(device, config, weights.dtype, options.batch),
       logits_(device.allocate(static_cast<std::size_t>(options.batch) *
                               static_cast<std::size_t>(config.vocab) * size_of(weights.dtype))),
       inv_freq_(uploaded(
-          device, std::as_bytes(std::span<const float>(rope_inv_freq(config.head_dim, config.rope))))) {
+          device, std::as_bytes(std::span<const float>(frequencies_and_zeros(config, options_.positions))))) {
   for (int layer = 0; layer < config.layers; ++layer)
     layer_ranges_.emplace_back(NvtxKind::layer, "", [&] { return fmt::format("layer {}", layer); });
 }
@@ -101,13 +134,8 @@ Fusion Model::fusion_for(std::int64_t context) const {
   const std::vector<Problem> apart = {problems.rope_append(batch, batch, context),
                                       problems.attention_decode(batch, context, false)};
   const std::vector<Problem> append = {problems.attention_decode(batch, context, true)};
-  if (options_.fuse.split_norm.value_or(false) && weights_.dtype == DType::fp16)
-    throw InputError("--split-norm on needs bf16 or fp32: x times the norm's weight may exceed fp16");
-  if (options_.fuse.split_norm.value_or(false) && !problems.can_split_norm())
-    throw InputError(
-        fmt::format("--split-norm on needs a hidden size that is a multiple of {}; that of {} is {}",
-                    kSquaresGroup, config_.name, config_.hidden));
-  Fusion best{.append = wanted.append.value_or(book_.prefers(append, apart)),
+  expect_possible(options_.fuse, problems, config_, weights_.dtype);
+  Fusion best{.append = problems.can_fuse_append() && wanted.append.value_or(book_.prefers(append, apart)),
               .norm = wanted.norm.value_or(false),
               .swiglu = wanted.swiglu.value_or(false),
               .split_norm = wanted.split_norm.value_or(false)};
@@ -120,10 +148,11 @@ Fusion Model::fusion_for(std::int64_t context) const {
   }
   const bool can_fuse_o = best.append && best.norm && !best.split_norm && problems.can_fuse_o(batch);
   if (options_.fuse.o.value_or(false) && !can_fuse_o)
-    throw InputError(fmt::format(
-        "--fuse-o on needs batch 1, --fuse-append on, --fuse-norm on, --split-norm off, and a model whose o "
-        "has no bias and at most {} MB",
-        kMaxFusedOBytes / 1'000'000));
+    throw InputError(
+        fmt::format("--fuse-o on needs batch 1, --fuse-append on, --fuse-norm on, --split-norm off, and a "
+                    "model whose q, k, "
+                    "v and o have no bias and whose o has at most {} MB",
+                    kMaxFusedOBytes / 1'000'000));
   if (can_fuse_o) {
     const std::vector<Problem> with_o = {problems.attention_decode(batch, context, true, true)};
     best.o = wanted.o.value_or(book_.prefers(with_o, std::vector{append[0], problems.o(batch, best)}));

@@ -17,6 +17,7 @@ namespace warptune {
 struct ModelOptions {
   int batch = 1;
   int capacity = 0;   // tokens per sequence in the KV cache
+  int positions = 0;  // tokens of the longest sequence of the run, which longrope depends on; 0: capacity
   int max_steps = 0;  // decode steps, after the first token
   Sampling sampling = {};
   int eos = -1;  // below 0: sequences never finish
@@ -102,7 +103,7 @@ class Model {
   Activations activations_;             // those of one token per sequence
   Buffer logits_;                       // [batch, vocab]
   std::optional<LogitsCheck> check_;    // checks what prefill() and step() sample
-  Buffer inv_freq_;                     // [head_dim / 2], float
+  Buffer inv_freq_;                     // [2, head_dim / 2], float: the frequencies, and zeros
   std::map<std::int64_t, Step> steps_;  // by context bucket
   std::vector<NvtxName> layer_ranges_;
   std::vector<int> keys_;  // upper bound, per sequence, of the keys that the next step attends to

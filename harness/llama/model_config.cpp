@@ -4,79 +4,107 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string_view>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 #include "harness/core/json_reader.h"
+#include "harness/llama/rope_config.h"
 
 namespace warptune {
 namespace {
 
 // Far above any model, and small enough that their products do not overflow.
 constexpr int kMaxWidth = 1 << 24, kMaxHeads = 1 << 16, kMaxHeadDim = 1 << 12, kMaxLayers = 1 << 16;
+constexpr int kQwenFullLayers = 28;  // max_window_layers where it is missing
 
-void expect_whole_rotation(const JsonReader& in) {
-  if (in.number("partial_rotary_factor", 1) != 1)
-    in.fail("partial_rotary_factor", "1: whole heads are rotated");
-}
-
-/// Refuses a sliding window, unless the config switches it off.
-void expect_no_window(const JsonReader& in) {
-  const char* const key = "sliding_window";
-  const bool every_layer_is_full =
-      in.has("layer_types") && std::ranges::all_of(in.list("layer_types"), [](const nlohmann::json& type) {
-        return type == "full_attention";
-      });
-  if (!in.flag("use_sliding_window", true) || every_layer_is_full) return;
-  if (in.has(key) && in.id(key) > 0) in.fail(key, "null or 0: every token attends to all before it");
-}
-
-/// Reads the object that the keys rope_scaling and rope_parameters hold. `rope`: what applies without it.
-RopeScaling read_scaling(const JsonReader& scaling, RopeScaling rope) {
-  expect_whole_rotation(scaling);
-  rope.theta = scaling.number("rope_theta", rope.theta);
-  const char* type_key = scaling.has("rope_type") ? "rope_type" : "type";
-  const std::string type = scaling.has(type_key) ? scaling.text(type_key) : "default";
-  if (type == "default") return rope;
-  if (type == "linear") {
-    rope.kind = RopeKind::linear;
-  } else if (type == "dynamic") {
-    rope.kind = RopeKind::dynamic_ntk;
-  } else if (type == "llama3") {
-    rope.kind = RopeKind::llama3;
-    rope.low_freq_factor = scaling.number("low_freq_factor");
-    rope.high_freq_factor = scaling.number("high_freq_factor");
-    rope.original_max_position = scaling.whole("original_max_position_embeddings");
-    if (rope.high_freq_factor <= rope.low_freq_factor)
-      scaling.fail("high_freq_factor", "larger than low_freq_factor");
-  } else {
-    scaling.fail(type_key, "default, linear, dynamic or llama3");
+/// The number of layers that attend to the last `sliding_window` keys only, where there is such a number.
+int windowed_layers(const JsonReader& in, const ModelFamily& family, int layers) {
+  if (in.has("layer_types")) {
+    int windowed = 0;
+    for (const nlohmann::json& type : in.list("layer_types")) {
+      if (type != "full_attention" && type != "sliding_attention")
+        in.fail("layer_types", "a list of full_attention and sliding_attention");
+      windowed += type == "sliding_attention" ? 1 : 0;
+    }
+    return windowed;
   }
-  rope.factor = scaling.number("factor");
-  return rope;
+  if (family.window != WindowRule::on_request) return layers;
+  const int full = in.has("max_window_layers") ? in.id("max_window_layers") : kQwenFullLayers;
+  return std::max(layers - full, 0);
 }
 
-/// rope_theta and rope_scaling of transformers 4, the one object rope_parameters of transformers 5, or both
-/// where they say the same. An empty object says nothing.
-RopeScaling read_rope(const JsonReader& config, int max_position) {
-  RopeScaling base;
-  base.original_max_position = max_position;
-  base.theta = config.number("rope_theta", 10000);
-  const auto says_something = [&](const char* key) {
-    return config.has(key) && !config.object(key).json().empty();
-  };
-  const bool has_parameters = says_something("rope_parameters");
-  const RopeScaling rope = has_parameters ? read_scaling(config.object("rope_parameters"), base) : base;
-  if (!says_something("rope_scaling")) return rope;
-  base.theta = rope.theta;
-  const RopeScaling scaling = read_scaling(config.object("rope_scaling"), base);
-  if (has_parameters && scaling != rope)
-    throw InputError(fmt::format(
-        "{}: 'rope_scaling' and 'rope_parameters' differ; they must be equal, or one of them be left out",
-        config.origin()));
-  return scaling;
+/// The window that all layers have; 0: every token attends to all before it.
+int read_window(const JsonReader& in, const ModelFamily& family, const ModelConfig& c) {
+  const char* const key = "sliding_window";
+  const int windowed = windowed_layers(in, family, c.layers);
+  const int size = in.has(key) ? in.id(key) : in.json().contains(key) ? 0 : family.sliding_window;
+  if (!in.flag("use_sliding_window", family.window != WindowRule::on_request) || size == 0 || windowed == 0)
+    return 0;
+  if (family.window == WindowRule::none) in.fail(key, "null or 0: every token attends to all before it");
+  if (size >= c.max_position) return 0;
+  if (windowed < c.layers)
+    in.fail(key,
+            fmt::format("null, or at least max_position_embeddings, {}: {} of {} layers have the window, "
+                        "and here all layers have the same",
+                        c.max_position, windowed, c.layers));
+  return size;
+}
+
+/// The layers that do not rotate q and k; empty: all do.
+std::vector<bool> read_no_rope(const JsonReader& in, const ModelFamily& family, const ModelConfig& c) {
+  if (!family.no_rope) return {};
+  if (c.rope.kind == RopeKind::dynamic_ntk)
+    in.fail("rope_scaling", "without a dynamic factor where layers have no RoPE");
+  std::vector<bool> no_rope;
+  if (const char* const key = "no_rope_layers"; in.has(key)) {
+    for (const int rotates : in.ids(key, 1)) no_rope.push_back(rotates == 0);
+    if (no_rope.size() != static_cast<std::size_t>(c.layers))
+      in.fail(key, fmt::format("a list of {} numbers, one per layer", c.layers));
+  } else {
+    const int interval = in.whole_or("no_rope_layer_interval", 4);
+    for (int layer = 0; layer < c.layers; ++layer) no_rope.push_back((layer + 1) % interval == 0);
+  }
+  return no_rope;
+}
+
+void read_multipliers(const JsonReader& in, ModelConfig& c) {
+  const double residual = in.number("residual_multiplier", 1);
+  c.rms_eps = static_cast<float>(c.rms_eps / (residual * residual));
+  c.embedding_multiplier = in.number("embedding_multiplier", 1) / residual;
+  c.attention_multiplier = in.number("attention_multiplier", 1);
+  c.logits_multiplier = 1 / in.number("logits_scaling", 1);
+}
+
+const ModelFamily& read_family(const JsonReader& in) {
+  const ModelFamily* const family = find_family(in.text_or("model_type", "llama"));
+  if (family) return *family;
+  std::vector<std::string_view> types;
+  for (const ModelFamily& known : model_families()) types.push_back(known.type);
+  in.fail("model_type", fmt::format("one of {}", fmt::join(types, ", ")));
+}
+
+ModelConfig read_shape(const JsonReader& in, const ModelFamily& family) {
+  ModelConfig c;
+  c.hidden = in.whole("hidden_size", kMaxWidth);
+  c.intermediate = in.whole("intermediate_size", kMaxWidth);
+  c.layers = in.whole("num_hidden_layers", kMaxLayers);
+  c.q_heads = in.whole("num_attention_heads", kMaxHeads);
+  c.kv_heads = in.whole_or("num_key_value_heads", c.q_heads, kMaxHeads);
+  if (c.q_heads % c.kv_heads != 0)
+    in.fail("num_attention_heads", fmt::format("a multiple of num_key_value_heads, {}", c.kv_heads));
+  const bool is_quotient = !in.has("head_dim") && family.head_dim == 0;
+  if (is_quotient && c.hidden % c.q_heads != 0)
+    in.fail("hidden_size", fmt::format("a multiple of num_attention_heads, {}", c.q_heads));
+  const int fallback = is_quotient ? std::max(c.hidden / c.q_heads, 1) : family.head_dim;
+  c.head_dim = in.whole_or("head_dim", fallback, kMaxHeadDim);
+  if (c.head_dim % 2 != 0) throw InputError(fmt::format("{}: head_dim {} is odd", in.origin(), c.head_dim));
+  c.vocab = in.whole("vocab_size", kMaxWidth);
+  c.max_position = in.whole_or("max_position_embeddings", 2048);
+  return c;
 }
 
 /// The end tokens of a generation_config.json, which may be absent.
@@ -87,69 +115,25 @@ std::vector<int> generation_eos(const std::filesystem::path& file) {
   return JsonReader(json, file.string()).ids("eos_token_id");
 }
 
-ModelConfig make(const char* name, int hidden, int intermediate, int layers, int q_heads, int kv_heads,
-                 int head_dim, int vocab, int max_position, RopeScaling rope, bool tied = false) {
-  return {.name = name,
-          .hidden = hidden,
-          .intermediate = intermediate,
-          .layers = layers,
-          .q_heads = q_heads,
-          .kv_heads = kv_heads,
-          .head_dim = head_dim,
-          .vocab = vocab,
-          .max_position = max_position,
-          .rope = rope,
-          .tied_embeddings = tied};
-}
-
-/// The published config.json of each model.
-const std::vector<ModelConfig>& presets() {
-  static const std::vector<ModelConfig> list = {
-      make("llama2-7b", 4096, 11008, 32, 32, 32, 128, 32000, 4096, {}),
-      make("llama2-13b", 5120, 13824, 40, 40, 40, 128, 32000, 4096, {}),
-      make("llama3-8b", 4096, 14336, 32, 32, 8, 128, 128256, 8192, {.theta = 500000}),
-      make("llama3.1-8b", 4096, 14336, 32, 32, 8, 128, 128256, 131072,
-           {.kind = RopeKind::llama3, .theta = 500000, .factor = 8}),
-      make("llama3.3-70b", 8192, 28672, 80, 64, 8, 128, 128256, 131072,
-           {.kind = RopeKind::llama3, .theta = 500000, .factor = 8}),
-      make("llama3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, 131072,
-           {.kind = RopeKind::llama3, .theta = 500000, .factor = 32}, true),
-      make("llama3.2-3b", 3072, 8192, 28, 24, 8, 128, 128256, 131072,
-           {.kind = RopeKind::llama3, .theta = 500000, .factor = 32}, true),
-      make("tinyllama-1.1b", 2048, 5632, 22, 32, 4, 64, 32000, 2048, {}),
-  };
-  return list;
-}
-
 }  // namespace
 
 ModelConfig parse_model_config(std::string_view text, const std::string& origin) {
   const nlohmann::json json = need_json_object(text, origin);
   const JsonReader in(json, origin);
-  if (in.has("model_type") && in.text("model_type") != "llama") in.fail("model_type", "llama");
+  const ModelFamily& family = read_family(in);
   if (in.has("hidden_act") && in.text("hidden_act") != "silu") in.fail("hidden_act", "silu");
-  if (in.flag("mlp_bias", false)) in.fail("mlp_bias", "false");
-  expect_no_window(in);
-  expect_whole_rotation(in);
-
-  ModelConfig c;
-  c.hidden = in.whole("hidden_size", kMaxWidth);
-  c.intermediate = in.whole("intermediate_size", kMaxWidth);
-  c.layers = in.whole("num_hidden_layers", kMaxLayers);
-  c.q_heads = in.whole("num_attention_heads", kMaxHeads);
-  c.kv_heads = in.whole_or("num_key_value_heads", c.q_heads, kMaxHeads);
-  if (c.q_heads % c.kv_heads != 0)
-    in.fail("num_attention_heads", fmt::format("a multiple of num_key_value_heads, {}", c.kv_heads));
-  if (!in.has("head_dim") && c.hidden % c.q_heads != 0)
-    in.fail("hidden_size", fmt::format("a multiple of num_attention_heads, {}", c.q_heads));
-  c.head_dim = in.whole_or("head_dim", std::max(c.hidden / c.q_heads, 1), kMaxHeadDim);
-  if (c.head_dim % 2 != 0) throw InputError(fmt::format("{}: head_dim {} is odd", origin, c.head_dim));
-  c.vocab = in.whole("vocab_size", kMaxWidth);
-  c.max_position = in.whole_or("max_position_embeddings", 2048);
-  c.rms_eps = static_cast<float>(in.number("rms_norm_eps", 1e-6));
-  c.rope = read_rope(in, c.max_position);
-  c.tied_embeddings = in.flag("tie_word_embeddings", false);
-  c.attention_bias = in.flag("attention_bias", false);
+  ModelConfig c = read_shape(in, family);
+  c.rms_eps = static_cast<float>(in.number("rms_norm_eps", family.rms_eps));
+  c.rope = read_rope(in, c.head_dim, c.max_position, family.rope_theta);
+  c.tied_embeddings = in.flag("tie_word_embeddings", family.tied_embeddings);
+  c.o_bias = in.flag("attention_bias", false);
+  c.qkv_bias = c.o_bias || family.qkv_bias;
+  c.mlp_bias = in.flag("mlp_bias", false);
+  c.qk_norm = family.qk_norm;
+  c.modules = family.modules;
+  c.window = read_window(in, family, c);
+  c.no_rope = read_no_rope(in, family, c);
+  if (family.multipliers) read_multipliers(in, c);
   c.eos = in.ids("eos_token_id");
   if (in.has("quantization_config"))
     c.quantization = read_quantization_config(in.object("quantization_config"));
@@ -164,6 +148,13 @@ bool ModelConfig::has_mixed_formats() const {
 LayerFormats ModelConfig::formats_of(int layer) const {
   if (layer_formats.empty()) return {weights, weights, weights, weights};
   return layer_formats[static_cast<std::size_t>(layer)];
+}
+
+float ModelConfig::attention_scale(int layer) const {
+  const float scale = attention_multiplier > 0 ? static_cast<float>(attention_multiplier)
+                                               : 1.0f / std::sqrt(static_cast<float>(head_dim));
+  const double factor = rotates(layer) ? rope.attention_factor : 1;
+  return static_cast<float>(scale * factor * factor);
 }
 
 ModelConfig in_format(ModelConfig config, const WeightFormat& format) {
@@ -194,19 +185,6 @@ ModelConfig read_model_config(const std::filesystem::path& file) {
   std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   config.name = brief(folder.filename().string());
   return config;
-}
-
-const ModelConfig& preset(std::string_view name) {
-  const auto it = std::ranges::find(presets(), name, &ModelConfig::name);
-  if (it != presets().end()) return *it;
-  throw InputError(fmt::format("unknown model '{}'{}", brief(name),
-                               did_you_mean(name, preset_names(), "the presets are")));
-}
-
-std::vector<std::string> preset_names() {
-  std::vector<std::string> names;
-  for (const ModelConfig& config : presets()) names.push_back(config.name);
-  return names;
 }
 
 DType default_dtype(Backend backend) { return backend == Backend::cuda ? DType::bf16 : DType::fp32; }

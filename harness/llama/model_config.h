@@ -1,5 +1,6 @@
 #pragma once
-// The shape of a LLaMA: from a Hugging Face config.json, or one of the presets.
+// The shape of a LLaMA, or of a family that differs in a few facts (model_family.h): from a Hugging Face
+// config.json, or one of the presets.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "harness/core/dtype.h"
 #include "harness/core/facts.h"
 #include "harness/core/rope.h"
+#include "harness/llama/model_family.h"
 #include "harness/llama/quantization_config.h"
 #include "harness/llama/weight_format.h"
 
@@ -33,7 +35,15 @@ struct ModelConfig {
   float rms_eps = 1e-5f;
   RopeScaling rope = {};
   bool tied_embeddings = false;
-  bool attention_bias = false;  // q, k, v and o have a bias
+  bool qkv_bias = false, o_bias = false, mlp_bias = false;
+  bool qk_norm = false;            // RMSNorm of each head of q and k, before RoPE
+  StoredModules modules = {};      // as a checkpoint stores the matrices of a layer
+  int window = 0;                  // the last keys, its own included, that a token attends to; 0: all
+  std::vector<bool> no_rope = {};  // [layers]: those without RoPE; empty: none
+  // Multipliers. The residual stream here is that of the config divided by its residual_multiplier: rows are
+  // then added as they are, and with rms_eps divided by the square every norm is the same.
+  double embedding_multiplier = 1, logits_multiplier = 1;
+  double attention_multiplier = 0;  // of scores; 0: 1 / sqrt(head_dim)
   std::vector<int> eos = {};
   WeightFormat weights = {};  // the layers' format; a mixed checkpoint has that of its first matrix
   std::vector<LayerFormats> layer_formats =
@@ -44,6 +54,9 @@ struct ModelConfig {
   /// Whether matrices of the layers have another format than `weights`.
   bool has_mixed_formats() const;
   LayerFormats formats_of(int layer) const;
+  bool rotates(int layer) const { return no_rope.empty() || !no_rope[static_cast<std::size_t>(layer)]; }
+  /// What multiplies q . k in a layer.
+  float attention_scale(int layer) const;
   int qkv_width() const { return (q_heads + 2 * kv_heads) * head_dim; }
   int q_width() const { return q_heads * head_dim; }
 };
@@ -53,14 +66,13 @@ ModelConfig in_format(ModelConfig config, const WeightFormat& format);
 /// The same model, whose GEMMs on weights of fp8 round their activations (WeightFormat::fp8_activations).
 ModelConfig with_fp8_activations(ModelConfig config);
 
-/// Reads a config.json of model_type llama, and the end tokens of a generation_config.json beside it. Throws
-/// InputError: one sentence with the file and the key.
+/// Reads a config.json of one of model_families(), and the end tokens of a generation_config.json beside it.
+/// Throws InputError: one sentence with the file and the key.
 ModelConfig read_model_config(const std::filesystem::path& file);
 /// A config.json from text; error messages begin with `origin`.
 ModelConfig parse_model_config(std::string_view text, const std::string& origin);
 
-/// llama2-7b, llama2-13b, llama3-8b, llama3.1-8b, llama3.3-70b, llama3.2-1b, llama3.2-3b, tinyllama-1.1b.
-/// Throws InputError that lists them.
+/// A model by its name: llama2-7b. Throws InputError that lists preset_names().
 const ModelConfig& preset(std::string_view name);
 std::vector<std::string> preset_names();
 

@@ -25,7 +25,7 @@ const char* residual_after(const Fusion& fusion) {
 }
 
 const char* label(RopeKind kind) {
-  static constexpr const char* kLabels[] = {"none", "linear", "dynamic_ntk", "llama3"};
+  static constexpr const char* kLabels[] = {"none", "linear", "dynamic_ntk", "llama3", "none", "none"};
   return kLabels[static_cast<std::size_t>(kind)];
 }
 
@@ -111,16 +111,18 @@ Problem ModelProblems::qkv(std::int64_t tokens, const Fusion& fusion) const {
   return layer_linear(tokens, config_.hidden, config_.qkv_width(), false, norm_before(fusion));
 }
 Problem ModelProblems::o(std::int64_t tokens, const Fusion& fusion) const {
-  return layer_linear(tokens, config_.q_width(), config_.hidden, config_.attention_bias, "none",
+  return layer_linear(tokens, config_.q_width(), config_.hidden, config_.o_bias, "none",
                       residual_after(fusion));
 }
 Problem ModelProblems::gate_up(std::int64_t tokens, const Fusion& fusion) const {
   if (fusion.swiglu)
     return layer_linear(tokens, config_.hidden, config_.intermediate, false, norm_before(fusion), "swiglu");
-  return layer_linear(tokens, config_.hidden, 2LL * config_.intermediate, false, norm_before(fusion));
+  return layer_linear(tokens, config_.hidden, 2LL * config_.intermediate, config_.mlp_bias,
+                      norm_before(fusion));
 }
 Problem ModelProblems::down(std::int64_t tokens, const Fusion& fusion) const {
-  return layer_linear(tokens, config_.intermediate, config_.hidden, false, "none", residual_after(fusion));
+  return layer_linear(tokens, config_.intermediate, config_.hidden, config_.mlp_bias, "none",
+                      residual_after(fusion));
 }
 Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const {
   return linear(tokens, config_.hidden, config_.vocab, false, norm_before(fusion),
@@ -145,11 +147,12 @@ Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch, std:
                               {"batch", str(batch)},
                               {"style", "half_split"},
                               {"scaling", label(config_.rope.kind)},
-                              {"bias", yes_no(config_.attention_bias)},
+                              {"bias", yes_no(config_.qkv_bias)},
                               {"k_layout", label(kv_.k_layout)},
                               {"start", str(positions > kNearPositions ? kNearPositions : 0)},
                               {"kv_dtype", kv_label(kv_)},
-                              {"page_size", str(kv_.page_size)}});
+                              {"page_size", str(kv_.page_size)},
+                              {"qk_norm", yes_no(config_.qk_norm)}});
 }
 Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context, bool append,
                                         bool with_o) const {
@@ -162,7 +165,7 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                                    {"uneven", "no"},
                                    {"k_layout", label(kv_.k_layout)},
                                    {"append", yes_no(append)},
-                                   {"bias", yes_no(append && config_.attention_bias)},
+                                   {"bias", yes_no(append && config_.qkv_bias)},
                                    {"kv_dtype", kv_label(kv_)},
                                    {"kv_scale", kv_.quantized ? "token" : "head"},
                                    {"page_size", str(kv_.page_size)},
@@ -176,16 +179,18 @@ bool ModelProblems::can_split_norm() const {
 }
 std::vector<Fusion> ModelProblems::fusions(std::int64_t tokens) const {
   if (tokens > kMaxFusedTokens) return {};
-  std::vector<Fusion> fusions = {{.swiglu = true}};
-  if (tokens <= kMaxFusedNormTokens) fusions.push_back({.norm = true, .swiglu = true});
-  if (tokens > 1 && can_split_norm()) fusions.push_back({.swiglu = true, .split_norm = true});
+  const bool swiglu = can_fuse_swiglu();
+  std::vector<Fusion> fusions;
+  if (swiglu) fusions.push_back({.swiglu = true});
+  if (tokens <= kMaxFusedNormTokens) fusions.push_back({.norm = true, .swiglu = swiglu});
+  if (tokens > 1 && can_split_norm()) fusions.push_back({.swiglu = swiglu, .split_norm = true});
   return fusions;
 }
 bool ModelProblems::can_fuse_o(std::int64_t batch) const {
   const std::int64_t bytes = static_cast<std::int64_t>(config_.hidden) * config_.q_width() *
                              static_cast<std::int64_t>(size_of(dtype_));
-  return batch <= kMaxFusedOTokens && bytes <= kMaxFusedOBytes && !config_.attention_bias &&
-         config_.rope.kind != RopeKind::dynamic_ntk && !config_.weights.quantized();
+  return batch <= kMaxFusedOTokens && bytes <= kMaxFusedOBytes && !config_.qkv_bias && !config_.o_bias &&
+         config_.rope.kind != RopeKind::dynamic_ntk && can_fuse_append() && !config_.weights.quantized();
 }
 Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len,
                                          bool uneven) const {
@@ -315,7 +320,7 @@ std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& conf
   for (const std::int64_t context : buckets) {
     problems.add(of.rope_append(batch, batch, context));
     problems.add(of.attention_decode(batch, context, false));
-    problems.add(of.attention_decode(batch, context, true));
+    if (of.can_fuse_append()) problems.add(of.attention_decode(batch, context, true));
     if (of.can_fuse_o(batch)) problems.add(of.attention_decode(batch, context, true, true));
   }
   add_tail(problems, of, batch);

@@ -53,6 +53,10 @@ class ModelProblems {
   /// `with_o`: o and its residual add are fused in, too; needs can_fuse_o() and `append`.
   Problem attention_decode(std::int64_t batch, std::int64_t context, bool append, bool with_o = false) const;
   bool can_fuse_o(std::int64_t batch) const;
+  /// Attention appends heads without a norm of their own.
+  bool can_fuse_append() const { return !config_.qk_norm; }
+  /// The epilogue has no bias.
+  bool can_fuse_swiglu() const { return !config_.mlp_bias; }
   /// Whether the residual stream has whole groups of squares, its dtype the range for x times a weight, and
   /// the weights kernels for it: those that are not quantized.
   bool can_split_norm() const;

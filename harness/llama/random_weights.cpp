@@ -82,10 +82,13 @@ Weights random_weights(Device& device, const ModelConfig& c, DType dtype, std::u
     const LayerFormats formats = c.formats_of(i);
     l.qkv = random.matrix(formats.qkv, c.qkv_width(), c.hidden);
     l.o = random.matrix(formats.o, c.hidden, c.q_width(), branch);
-    if (c.attention_bias) {
-      l.qkv_bias = random.uniform(c.qkv_width(), 0.1);
-      l.o_bias = random.uniform(c.hidden, 0.1 * branch);
+    if (c.qkv_bias) l.qkv_bias = random.uniform(c.qkv_width(), 0.1);
+    if (c.o_bias) l.o_bias = random.uniform(c.hidden, 0.1 * branch);
+    if (c.mlp_bias) {
+      l.gate_up_bias = random.uniform(2LL * c.intermediate, 0.1);
+      l.down_bias = random.uniform(c.hidden, 0.1 * branch);
     }
+    if (c.qk_norm) l.qk_norm = random.ones(2LL * c.head_dim);
     l.attention_norm = random.ones(c.hidden);
     l.gate_up = random.matrix(formats.gate_up, 2LL * c.intermediate, c.hidden);
     l.down = random.matrix(formats.down, c.hidden, c.intermediate, branch);

@@ -19,11 +19,11 @@ namespace {
 constexpr int kLoadThreads = 8;
 
 template <class From, class To>
-void convert(const std::byte* from, std::byte* to, std::int64_t count) {
+void convert(const std::byte* from, std::byte* to, std::int64_t count, float multiplier) {
   for (std::int64_t i = 0; i < count; ++i) {
     From value;
     std::memcpy(&value, from + i * static_cast<std::int64_t>(sizeof(From)), sizeof(From));
-    const To rounded = static_cast<To>(static_cast<float>(value));
+    const To rounded = static_cast<To>(static_cast<float>(value) * multiplier);
     std::memcpy(to + i * static_cast<std::int64_t>(sizeof(To)), &rounded, sizeof(To));
   }
 }
@@ -44,8 +44,10 @@ class Loader {
         checkpoint_(folder),
         staging_(staging_bytes > 0 ? device.upload_staging(staging_bytes) : nullptr) {}
 
-  /// Concatenates tensors into one fused matrix. All have `columns` columns (0: vectors).
-  Buffer load(const Parts& parts, std::int64_t columns) {
+  /// Concatenates tensors into one fused matrix. All have `columns` columns (0: vectors). `multiplier`: of
+  /// every element, before it is rounded.
+  Buffer load(const Parts& parts, std::int64_t columns, double multiplier = 1) {
+    multiplier_ = static_cast<float>(multiplier);
     std::int64_t rows = 0;
     for (const auto& part : parts) rows += part.second;
     const std::size_t size = size_of(dtype_);
@@ -59,8 +61,8 @@ class Loader {
     }
     return buffer;
   }
-  Buffer matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
-    return load({{name, rows}}, columns);
+  Buffer matrix(const std::string& name, std::int64_t rows, std::int64_t columns, double multiplier) {
+    return load({{name, rows}}, columns, multiplier);
   }
   /// As a quantized checkpoint has them, else in `format`.
   Matrix modules(const Modules& modules, const WeightFormat& format = {}) {
@@ -81,7 +83,9 @@ class Loader {
     }
     return uploaded_matrix(quantize(format, rows, columns));
   }
-  Buffer vector(const std::string& name, std::int64_t length) { return load({{name, length}}, 0); }
+  Buffer vector(const std::string& name, std::int64_t length, double multiplier = 1) {
+    return load({{name, length}}, 0, multiplier);
+  }
   bool has(const std::string& name) const { return checkpoint_.has(name); }
   /// Of notes on several tensors only the first.
   std::vector<std::string> notes() const {
@@ -117,7 +121,7 @@ class Loader {
     const std::size_t count = tensor.data.size() / size_of(from);
     if (staging_) {
       upload_staged(tensor.data.data(), from, count, to);
-    } else if (from == dtype_) {
+    } else if (from == dtype_ && multiplier_ == 1) {
       device_.upload(to, tensor.data.data(), tensor.data.size(), device_.stream());
     } else {
       converted_.resize(count * size_of(dtype_));
@@ -151,19 +155,21 @@ class Loader {
   }
 
   void fill_slice(const std::byte* data, DType from, std::size_t count, std::byte* to) const {
-    if (from == dtype_) {
+    if (from == dtype_ && multiplier_ == 1) {
       std::memcpy(to, data, count * size_of(from));
       return;
     }
     with_float_dtype(from, [&]<class From>() {
-      with_float_dtype(dtype_,
-                       [&]<class To>() { convert<From, To>(data, to, static_cast<std::int64_t>(count)); });
+      with_float_dtype(dtype_, [&]<class To>() {
+        convert<From, To>(data, to, static_cast<std::int64_t>(count), multiplier_);
+      });
     });
   }
 
   Device& device_;
   const std::optional<QuantizationConfig>& quantization_;
   DType dtype_;
+  float multiplier_ = 1;  // of the tensors that are loaded now
   Checkpoint checkpoint_;
   std::unique_ptr<UploadStaging> staging_;  // null: uploads from pageable memory
   std::vector<std::byte> converted_;
@@ -191,7 +197,10 @@ double weight_bytes(const ModelConfig& c, DType dtype) {
   for (int i = 0; i < c.layers; ++i) bytes += layer(c.formats_of(i));
   if (!c.tied_embeddings) bytes += matrix_bytes(c.head_format, dtype, c.vocab, c.hidden);
   double vectors = 2 * hidden;
-  if (c.attention_bias) vectors += c.qkv_width() + hidden;
+  if (c.qkv_bias) vectors += c.qkv_width();
+  if (c.o_bias) vectors += hidden;
+  if (c.mlp_bias) vectors += 2.0 * c.intermediate + hidden;
+  if (c.qk_norm) vectors += 2.0 * c.head_dim;
   return bytes + (c.layers * vectors + hidden + c.vocab * hidden) * static_cast<double>(size_of(dtype));
 }
 
@@ -237,7 +246,7 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
     w.notes.push_back(
         fmt::format("{}: '{}' is not used: tie_word_embeddings is true, and it differs from '{}'",
                     folder.string(), head, embedding));
-  w.embedding = loader.matrix(only_head ? head : embedding, c.vocab, c.hidden);
+  w.embedding = loader.matrix(only_head ? head : embedding, c.vocab, c.hidden, c.embedding_multiplier);
   for (int i = 0; i < c.layers; ++i) {
     const std::string layer = fmt::format("model.layers.{}.", i);
     const LayerModules m = layer_modules(c, i);
@@ -245,16 +254,25 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
     l.input_norm = loader.vector(layer + "input_layernorm.weight", c.hidden);
     l.qkv = loader.modules(m.qkv, c.weights);
     l.o = loader.modules(m.o, c.weights);
-    if (c.attention_bias) {
-      l.qkv_bias = loader.load(with_suffix(m.qkv.parts, ".bias"), 0);
-      l.o_bias = loader.load(with_suffix(m.o.parts, ".bias"), 0);
-    }
+    const auto bias = [&](bool has, const Modules& modules) {
+      return has ? loader.load(with_suffix(modules.parts, ".bias"), 0) : Buffer();
+    };
+    l.qkv_bias = bias(c.qkv_bias, m.qkv);
+    l.o_bias = bias(c.o_bias, m.o);
+    l.gate_up_bias = bias(c.mlp_bias, m.gate_up);
+    l.down_bias = bias(c.mlp_bias, m.down);
+    if (c.qk_norm)
+      l.qk_norm = loader.load(
+          {{layer + "self_attn.q_norm.weight", c.head_dim}, {layer + "self_attn.k_norm.weight", c.head_dim}},
+          0);
     l.attention_norm = loader.vector(layer + "post_attention_layernorm.weight", c.hidden);
     l.gate_up = loader.modules(m.gate_up, c.weights);
     l.down = loader.modules(m.down, c.weights);
     w.layers.push_back(std::move(l));
   }
-  w.final_norm = loader.vector("model.norm.weight", c.hidden);
+  // A tied head multiplies by the embedding with its multiplier.
+  const double of_head = c.tied_embeddings ? c.embedding_multiplier : 1;
+  w.final_norm = loader.vector("model.norm.weight", c.hidden, c.logits_multiplier / of_head);
   if (!c.tied_embeddings) w.lm_head = loader.modules(head_module(c));
   device.synchronize();
   std::ranges::move(loader.notes(), std::back_inserter(w.notes));

@@ -23,11 +23,14 @@ struct LayerWeights {
   Buffer input_norm;      // [hidden]
   Matrix qkv;             // [q_heads + 2 * kv_heads, head_dim, hidden]: q, then k, then v
   Buffer qkv_bias;        // [q_heads + 2 * kv_heads, head_dim]
+  Buffer qk_norm;         // [2, head_dim]: weights of the norms of q and of k; empty where there are none
   Matrix o;               // [hidden, q_heads * head_dim]
   Buffer o_bias;          // [hidden]
   Buffer attention_norm;  // [hidden], before the MLP
   Matrix gate_up;         // [2 * intermediate, hidden]: gate, then up
+  Buffer gate_up_bias;    // [2 * intermediate]
   Matrix down;            // [hidden, intermediate]
+  Buffer down_bias;       // [hidden]
 };
 
 struct Weights {
@@ -54,7 +57,8 @@ double weight_bytes(const ModelConfig& config, DType dtype);
 /// (results/h200/evidence/load_weights.csv).
 inline constexpr std::size_t kStagingBytes = std::size_t{16} << 20;
 
-/// Loads a checkpoint folder and converts to `dtype`. Quantized matrices stay as they are; where none is, the
+/// Loads a checkpoint folder and converts to `dtype`. The multipliers of embedding and logits are folded into
+/// the embedding and the final norm. Quantized matrices stay as they are; where none is, the
 /// matrices of the layers are quantized to config.weights. Throws InputError if a tensor is missing or wrong.
 /// `staging_bytes` 0: without staging buffers, straight from the mapped file.
 Weights load_weights(Device& device, const ModelConfig& config, DType dtype,

@@ -50,7 +50,7 @@ std::string full_name(const YamlReader& yaml, const YAML::Node& node, const std:
                                            : hint));
 }
 
-KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node) {
+KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node, const ModelConfig& model) {
   KvFormat format;
   if (const YAML::Node kind = node["kv_dtype"]) {
     const std::string text = yaml.text(kind, "'kv_dtype'");
@@ -71,7 +71,7 @@ KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node) {
   };
   format.page_size = one("page_size");
   format.window = one("window");
-  return format;
+  return with_window(format, model.window);
 }
 
 /// The formats of 'weights', by default that of the model. Their groups divide its matrices.
@@ -134,7 +134,7 @@ std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& n
     if (!node[key]) yaml.fail(node, fmt::format("an item of 'steps' needs '{}'", key));
   StepItem step{.model = full_name(yaml, node["model"], yaml.text(node["model"], "'model'"), folder)};
   step.spec.model = yaml.at(node["model"], [&] { return model_named(step.model); });
-  step.spec.kv = kv_format_of(yaml, node);
+  step.spec.kv = kv_format_of(yaml, node, step.spec.model);
   const auto batches = counts(yaml, node, "batch", {1}), contexts = counts(yaml, node, "context");
   const auto limit = [&](const char* key, const std::vector<std::int64_t>& values, std::int64_t most) {
     for (const std::int64_t value : values)
@@ -171,7 +171,7 @@ ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
           .contexts = counts(yaml, node, "context"),
           .prompt_lens = counts(yaml, node, "prompt_len"),
           .weights = weights_of(yaml, node, model),
-          .kv = kv_format_of(yaml, node)};
+          .kv = kv_format_of(yaml, node, model)};
 }
 
 std::vector<Pattern> skip_patterns(const YamlReader& yaml, const YAML::Node& node) {

@@ -42,7 +42,7 @@ struct Checkpoint {
                 {.batch = static_cast<int>(golden.prompts.size()),
                  .capacity = 80,
                  .max_steps = golden.steps(),
-                 .fuse = {.append = fused},
+                 .fuse = {.append = fused && !config.qk_norm},
                  .kv = kv});
     return check_golden(model, against);
   }
@@ -82,6 +82,7 @@ TEST(KvFormat, PagedRunsAgreeWithTransformers) {
   for (const char* name : kGoldens)
     for (const int page : {16, 64}) expect_golden(name, "host", DType::fp32, {.page_size = page});
   expect_golden("gqa", "host", DType::bf16, {.page_size = 16});
+  for (const char* name : {"mistral", "qwen3"}) expect_golden(name, "host", DType::fp32, {.page_size = 16});
 }
 
 TEST(KvFormat, QuantizedRunsAgreeWithTransformersWithinTheirNoise) {
@@ -90,6 +91,8 @@ TEST(KvFormat, QuantizedRunsAgreeWithTransformersWithinTheirNoise) {
       for (const DType stored : {DType::int8, DType::fp8})
         expect_golden(name, "host", dtype, {.quantized = stored});
   expect_golden("gqa", "host", DType::fp32, {.quantized = DType::int8, .page_size = 32});
+  for (const char* name : {"mistral", "qwen3"})
+    expect_golden(name, "host", DType::fp32, {.quantized = DType::int8});
 }
 
 TEST(KvFormat, BlockedKeysAgreeWithTransformers) {
@@ -159,6 +162,10 @@ TEST_P(GpuKvFormat, RunsAgreeWithTransformersWithinTheirNoise) {
         kInt8PagedDsx})
     expect_golden(name, "cuda:0", dtype, kv);
 }
+INSTANTIATE_TEST_SUITE_P(NormedHeads, GpuKvFormat,
+                         ::testing::Combine(::testing::Values("qwen3"),
+                                            ::testing::Values(DType::fp32, DType::bf16)),
+                         golden_run_name);
 INSTANTIATE_TEST_SUITE_P(Goldens, GpuKvFormat,
                          ::testing::Combine(::testing::ValuesIn(kGoldens),
                                             ::testing::Values(DType::fp32, DType::bf16)),

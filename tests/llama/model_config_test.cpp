@@ -44,7 +44,7 @@ TEST(ModelConfig, ReadsHeadsEosAndFlags) {
          "eos_token_id": [3, 5], "rms_norm_eps": 1e-5, "rope_scaling": null)");
   EXPECT_EQ(c.kv_heads, 2);
   EXPECT_EQ(c.head_dim, 64);
-  EXPECT_TRUE(c.tied_embeddings && c.attention_bias);
+  EXPECT_TRUE(c.tied_embeddings && c.qkv_bias && c.o_bias);
   EXPECT_EQ(c.eos, (std::vector{3, 5}));
   EXPECT_EQ(parse(R"("eos_token_id": 2)").eos, std::vector{2});
 }
@@ -77,8 +77,12 @@ TEST(ModelConfig, WrongConfigsAreOneSentence) {
   expect_error("{" + kSmall + R"(, "num_key_value_heads": 3})", "multiple of num_key_value_heads");
   expect_error("{" + kSmall + R"(, "head_dim": "x"})", "integer");
   expect_error("{" + kSmall + R"(, "head_dim": 15})", "odd");
-  expect_error("{" + kSmall + R"(, "model_type": "mistral"})", "llama");
-  expect_error("{" + kSmall + R"(, "rope_scaling": {"type": "yarn", "factor": 2}})", "llama3");
+  expect_error(
+      "{" + kSmall + R"(, "model_type": "gpt2"})",
+      "'model_type' is \"gpt2\"; it must be one of llama, mistral, ministral, qwen2, qwen3, phi3, smollm3, "
+      "granite");
+  expect_error("{" + kSmall + R"(, "rope_scaling": {"type": "ntk", "factor": 2}})",
+               "default, linear, dynamic, llama3, yarn or longrope");
   expect_error("{" + kSmall + R"(, "rope_scaling": {"type": "linear"}})", "'factor' is missing");
   expect_error("{" + kSmall + R"(, "rope_scaling": 3})", "an object");
   expect_error("{" + kSmall + R"(, "vocab_size": 99999999999})", "integer");
@@ -132,6 +136,85 @@ TEST(ModelConfig, AWindowThatIsOffIsNoWindow) {
     expect_error("{" + kSmall + ", " + on + "}", "every token attends to all before it");
 }
 
+ModelConfig parse_as(const char* type, const std::string& more = "") {
+  return parse("\"model_type\": \"" + std::string(type) + "\"" + (more.empty() ? "" : ", " + more));
+}
+
+TEST(ModelConfig, AFamilyBringsItsFacts) {
+  const ModelConfig qwen2 = parse_as("qwen2"), qwen3 = parse_as("qwen3"), phi3 = parse_as("phi3");
+  EXPECT_TRUE(qwen2.qkv_bias && !qwen2.o_bias && !qwen2.qk_norm);
+  EXPECT_TRUE(qwen3.qk_norm && !qwen3.qkv_bias);
+  EXPECT_EQ(qwen3.head_dim, 128) << "where the key is missing";
+  EXPECT_EQ(parse_as("qwen3", R"("head_dim": 16)").head_dim, 16);
+  EXPECT_EQ(phi3.modules.qkv, std::vector<std::string>{"self_attn.qkv_proj"});
+  EXPECT_FLOAT_EQ(phi3.rms_eps, 1e-5f);
+  EXPECT_TRUE(parse_as("llama", R"("mlp_bias": true)").mlp_bias);
+}
+
+TEST(ModelConfig, ReadsTheWindowOfAllLayers) {
+  EXPECT_EQ(parse_as("mistral", R"("sliding_window": 512)").window, 512);
+  EXPECT_EQ(parse_as("mistral", R"("sliding_window": null)").window, 0);
+  EXPECT_EQ(parse_as("mistral", R"("sliding_window": 2048)").window, 0) << "as large as the context";
+  EXPECT_EQ(parse_as("mistral", R"("max_position_embeddings": 32768)").window, 4096)
+      << "transformers' window where the key is missing";
+  EXPECT_EQ(parse_as("mistral", R"("sliding_window": 512, "use_sliding_window": false)").window, 0);
+  EXPECT_EQ(parse_as("qwen2", R"("sliding_window": 512)").window, 0) << "not asked for";
+  const std::string on = R"("sliding_window": 512, "use_sliding_window": true)";
+  EXPECT_EQ(parse_as("qwen2", on).window, 0) << "from layer 28 on";
+  EXPECT_EQ(parse_as("qwen2", on + R"(, "max_window_layers": 0)").window, 512);
+  for (const char* mixed :
+       {R"(, "max_window_layers": 1)", R"(, "layer_types": ["full_attention", "sliding_attention"])"})
+    expect_error(
+        "{" + kSmall + R"(, "model_type": "qwen3", )" + on + mixed + "}",
+        "'sliding_window' is 512; it must be null, or at least max_position_embeddings, 2048: 1 of 2 "
+        "layers have the window, and here all layers have the same");
+  expect_error("{" + kSmall + R"(, "layer_types": ["full_attention", "linear_attention"]})",
+               "it must be a list of full_attention and sliding_attention");
+}
+
+TEST(ModelConfig, ReadsLayersWithoutRope) {
+  const ModelConfig c = parse_as("smollm3", R"("no_rope_layers": [0, 1])");
+  EXPECT_TRUE(!c.rotates(0) && c.rotates(1) && c.tied_embeddings);
+  EXPECT_FALSE(parse_as("smollm3", R"("no_rope_layer_interval": 2)").rotates(1));
+  EXPECT_TRUE(parse("").rotates(1));
+  expect_error("{" + kSmall + R"(, "model_type": "smollm3", "no_rope_layers": [1]})", "a list of 2 numbers");
+  expect_error(
+      "{" + kSmall + R"(, "model_type": "smollm3", "rope_scaling": {"type": "dynamic", "factor": 2}})",
+      "'rope_scaling' is");
+}
+
+TEST(ModelConfig, FoldsTheMultipliersOfGranite) {
+  const ModelConfig c = parse_as("granite", R"("embedding_multiplier": 12, "residual_multiplier": 0.5,
+    "attention_multiplier": 0.125, "logits_scaling": 8, "rms_norm_eps": 1e-5)");
+  EXPECT_EQ(c.embedding_multiplier, 24);
+  EXPECT_EQ(c.logits_multiplier, 0.125);
+  EXPECT_FLOAT_EQ(c.rms_eps, 4e-5f);
+  EXPECT_EQ(c.attention_scale(0), 0.125f);
+  EXPECT_EQ(parse("").attention_scale(0), 0.25f) << "1 / sqrt(16)";
+}
+
+TEST(ModelConfig, ReadsYarnAndLongrope) {
+  const ModelConfig yarn = parse(
+      R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512})");
+  EXPECT_EQ(yarn.rope.kind, RopeKind::yarn);
+  EXPECT_EQ(yarn.rope.original_max_position, 512);
+  EXPECT_NEAR(yarn.rope.attention_factor, 1.138629, 1e-6) << "0.1 ln 4 + 1";
+  EXPECT_NEAR(yarn.attention_scale(0), 0.25 * 1.138629 * 1.138629, 1e-6) << "q and k have the factor";
+  EXPECT_EQ(parse(R"("rope_scaling": {"type": "yarn", "factor": 4, "attention_factor": 1.5})")
+                .rope.attention_factor,
+            1.5);
+  const std::string factors =
+      R"("short_factor": [1, 1, 1, 1, 1, 1, 1, 2], "long_factor": [1, 1, 1, 1, 1, 1, 1, 4])";
+  const ModelConfig phi3 = parse_as("phi3", R"("original_max_position_embeddings": 256, "rope_scaling":
+    {"type": "su", )" + factors + "}");
+  EXPECT_EQ(phi3.rope.kind, RopeKind::longrope);
+  EXPECT_NEAR(phi3.rope.attention_factor, std::sqrt(1 + 3.0 / 8), 1e-6) << "2048 / 256, of 256";
+  EXPECT_EQ(rope_inv_freq(16, phi3.rope, 256)[7], 2 * rope_inv_freq(16, phi3.rope, 257)[7]);
+  expect_error(
+      "{" + kSmall + R"(, "rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": []}})",
+      "'short_factor' is [1]; it must be a list of 8 numbers, half of head_dim");
+}
+
 TEST(ModelConfig, TakesTheEndTokensOfTheGenerationConfig) {
   const std::filesystem::path folder = testing::fresh_folder("generation_config");
   std::ofstream(folder / "config.json") << "{" << kSmall << R"(, "eos_token_id": [5, 7]})";
@@ -156,7 +239,10 @@ TEST(ModelConfig, Presets) {
   EXPECT_EQ(preset("llama3.1-8b").qkv_width(), 6144);
   EXPECT_EQ(preset("llama3.3-70b").qkv_width(), 10240);
   EXPECT_EQ(preset("llama3.3-70b").rope.factor, 8);
-  EXPECT_EQ(preset_names().size(), 8u);
+  EXPECT_TRUE(preset("qwen2.5-7b").qkv_bias && !preset("qwen2.5-7b").o_bias);
+  EXPECT_TRUE(preset("qwen3-8b").qk_norm && preset("qwen3-0.6b").tied_embeddings);
+  EXPECT_EQ(preset("qwen3-0.6b").q_width(), 2048) << "twice the hidden size";
+  EXPECT_EQ(preset_names().size(), 12u);
   EXPECT_THROW(preset("llama9"), InputError);
 }
 
@@ -172,6 +258,15 @@ TEST(Rope, FrequenciesOfEachScaling) {
   EXPECT_FLOAT_EQ(scaled[3], 0.001f / 8);  // wave 6283 > 64: slowed down
   const double wave = 2 * 3.14159265358979 * 10, blend = (64 / wave - 1) / 3;
   EXPECT_NEAR(scaled[1], (1 - blend) * 0.1 / 8 + blend * 0.1, 1e-7);
+}
+
+TEST(Rope, YarnKeepsShortWavesAndDividesLongOnes) {
+  const RopeScaling yarn{.kind = RopeKind::yarn, .theta = 1e4, .factor = 4, .original_max_position = 2048};
+  const auto plain = rope_inv_freq(128, {.theta = 1e4}), scaled = rope_inv_freq(128, yarn);
+  EXPECT_EQ(scaled[0], plain[0]);
+  EXPECT_FLOAT_EQ(scaled[63], plain[63] / 4);
+  for (std::size_t i = 0; i < 64; ++i)
+    EXPECT_TRUE(scaled[i] <= plain[i] && scaled[i] >= plain[i] / 4.001f) << i;
 }
 
 TEST(Rope, Llama3BlendsOnlyBetweenItsBounds) {

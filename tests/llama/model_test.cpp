@@ -21,23 +21,27 @@
 namespace warptune {
 namespace {
 
-using testing::golden_run_name, testing::GoldenRun, testing::kGoldens, testing::tiny;
+using testing::golden_run_name, testing::GoldenRun, testing::kFamilyGoldens, testing::kGoldens, testing::tiny;
 
 namespace fs = std::filesystem;
 
-void expect_golden(const std::string& name, const std::string& where, DType dtype, bool naive, bool fused) {
+void expect_golden(const std::string& name, const std::string& where, DType dtype, bool naive, bool fused,
+                   const char* file = "golden.safetensors") {
   SCOPED_TRACE(name + " " + std::string(name_of(dtype)) + (naive ? " naive" : "") + (fused ? " fused" : ""));
   const fs::path folder = fs::path(TEST_DATA) / "golden" / name;
   const auto device = open_device(where);
   const ModelConfig config = read_model_config(folder / "config.json");
-  const Golden golden = read_golden(folder / "golden.safetensors");
+  const Golden golden = read_golden(folder / file);
   const Weights weights = load_weights(*device, config, dtype, folder);
   PlanBook book(ops(), *device, {.naive = naive});
+  std::size_t longest = 0;
+  for (const std::vector<int>& prompt : golden.prompts) longest = std::max(longest, prompt.size());
   Model model(*device, config, weights, book,
               {.batch = static_cast<int>(golden.prompts.size()),
                .capacity = 80,
+               .positions = static_cast<int>(longest) + golden.steps(),
                .max_steps = golden.steps(),
-               .fuse = {fused, fused, fused, fused, false},
+               .fuse = {fused && !config.qk_norm, fused, fused && !config.mlp_bias, fused, false},
                .graph = !naive});
   const Agreement agreement = check_golden(model, golden);
   EXPECT_TRUE(agreement.ok()) << agreement.summary();
@@ -48,6 +52,21 @@ TEST(Model, AgreesWithTransformersOnTheHost) {
     for (const DType dtype : {DType::fp32, DType::bf16})
       for (const bool fused : {false, true}) expect_golden(name, "host", dtype, false, fused);
   expect_golden("tied", "host", DType::fp16, false, false);
+}
+
+class Family : public ::testing::TestWithParam<GoldenRun> {};
+TEST_P(Family, AgreesWithTransformersOnTheHost) {
+  const auto [name, dtype] = GetParam();
+  for (const bool fused : {false, true}) expect_golden(name, "host", dtype, false, fused);
+  expect_golden(name, "host", dtype, true, false);
+}
+INSTANTIATE_TEST_SUITE_P(Goldens, Family,
+                         ::testing::Combine(::testing::ValuesIn(kFamilyGoldens),
+                                            ::testing::Values(DType::fp32, DType::bf16)),
+                         golden_run_name);
+
+TEST(Model, LongropeHasItsLongFactorsBeyondTheOriginalLength) {
+  expect_golden("phi3", "host", DType::fp32, false, true, "golden_long.safetensors");
 }
 
 TEST(Model, NaivePlansAgreeWithTransformers) {
@@ -64,6 +83,10 @@ TEST_P(GpuModel, AgreesWithTransformers) {
 }
 INSTANTIATE_TEST_SUITE_P(Goldens, GpuModel,
                          ::testing::Combine(::testing::ValuesIn(kGoldens),
+                                            ::testing::Values(DType::fp32, DType::bf16, DType::fp16)),
+                         golden_run_name);
+INSTANTIATE_TEST_SUITE_P(Families, GpuModel,
+                         ::testing::Combine(::testing::ValuesIn(kFamilyGoldens),
                                             ::testing::Values(DType::fp32, DType::bf16, DType::fp16)),
                          golden_run_name);
 
@@ -488,9 +511,10 @@ TEST(DecodeReport, AnUnevenStepHasTheFloorOfItsMeanLength) {
 
 TEST(Weights, PresetsHaveThePublishedParameterCounts) {
   const std::pair<const char*, double> published[] = {
-      {"llama2-7b", 6738415616},   {"llama2-13b", 13015864320},   {"llama3-8b", 8030261248},
-      {"llama3.1-8b", 8030261248}, {"llama3.3-70b", 70553706496}, {"llama3.2-1b", 1235814400},
-      {"llama3.2-3b", 3212749824}, {"tinyllama-1.1b", 1100048384}};
+      {"llama2-7b", 6738415616},   {"llama2-13b", 13015864320},    {"llama3-8b", 8030261248},
+      {"llama3.1-8b", 8030261248}, {"llama3.3-70b", 70553706496},  {"llama3.2-1b", 1235814400},
+      {"llama3.2-3b", 3212749824}, {"tinyllama-1.1b", 1100048384}, {"mistral-7b", 7248023552},
+      {"qwen2.5-7b", 7615616512},  {"qwen3-8b", 8190735360},       {"qwen3-0.6b", 596049920}};
   EXPECT_EQ(std::size(published), preset_names().size());
   for (const auto& [name, parameters] : published)
     EXPECT_EQ(static_cast<double>(weight_bytes(preset(name), DType::bf16)), 2 * parameters) << name;

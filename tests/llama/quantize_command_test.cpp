@@ -76,6 +76,13 @@ TEST_F(QuantizeCommand, TheFolderDecodesAsTheModelWithWeights) {
     }
 }
 
+TEST_F(QuantizeCommand, ModulesThatAreStoredFusedStaySo) {
+  const fs::path out = folder_ / "phi3";
+  ASSERT_EQ(quantize(golden("phi3"), "int8", out), 0) << output_;
+  EXPECT_EQ(Checkpoint(out).tensor("model.layers.1.self_attn.qkv_proj.weight", {128, 64}).dtype, "I8");
+  EXPECT_EQ(decoded("--model " + out.string()), decoded("--model " + golden("phi3") + " --weights int8"));
+}
+
 TEST_F(QuantizeCommand, WritesTheLayoutOfCompressedTensors) {
   struct Case {
     std::string weights, format, type, strategy, weight, stored, scale;

@@ -12,8 +12,11 @@
 namespace warptune::testing {
 
 /// A folder of tests/data/golden: a checkpoint and the outputs of transformers for it
-/// (scripts/make_golden.py).
+/// (scripts/make_golden.py). Those of llama:
 inline constexpr const char* kGoldens[] = {"mha", "gqa", "llama3_rope", "tied"};
+/// Those of the other families.
+inline constexpr const char* kFamilyGoldens[] = {"mistral", "qwen2",   "qwen2_yarn", "qwen3",
+                                                 "phi3",    "smollm3", "granite"};
 
 /// A golden and a dtype: one test each, so that they run in parallel.
 using GoldenRun = std::tuple<const char*, DType>;
