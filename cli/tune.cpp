@@ -111,8 +111,7 @@ void add_tune(CLI::App& app, int& exit_code) {
                       "WARPTUNE_WISDOM, else OUT/<device>/wisdom.json)");
   command->add_option("--shard", given->shard, "I/N: only part I of N of the configurations, for N nodes");
   add_lock_clocks(*command, given->options.lock_clocks);
-  command->add_flag("-v,--verbose", given->options.verbose,
-                    "Also print the percentage of time that the workers measured");
+  command->add_flag("-v,--verbose", given->options.verbose, "Also print where the time went");
   command->callback([given, &exit_code] {
     TuneOptions& options = given->options;
     if (!given->device.empty()) options.device = given->device;

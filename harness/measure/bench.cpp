@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "harness/measure/interleave.h"
 #include "harness/measure/timed_samples.h"
@@ -23,6 +24,7 @@ Bench::Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions
       now_(std::move(now)) {}
 Bench::~Bench() = default;
 const Problem& Bench::problem() const { return work_->problem(); }
+StageTimes Bench::take_times() { return std::exchange(work_->times(), {}); }
 
 void Bench::check_peaks(Measurement& m, Timing timing) {
   warptune::check_peaks(*work_, m, timing, measure_, raised_);
@@ -44,6 +46,7 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
 
 std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& finalists, int rounds) {
   Workbench& work = *work_;
+  const StageTimer timer(work.times(), TuningStage::finalists);
   Device& device = work.device();
   struct Entrant {
     Prepared prepared;

@@ -8,6 +8,7 @@
 #include "harness/measure/cache_mode.h"
 #include "harness/measure/measurement.h"
 #include "harness/measure/sampler.h"
+#include "harness/measure/stage_times.h"
 #include "harness/verify/input_change.h"
 
 namespace warptune {
@@ -59,6 +60,8 @@ class Bench {
   /// Times finalists (which run() has verified) interleaved, A B C A B C, and verifies each again.
   std::vector<FinalistTimes> time_interleaved(const std::vector<Finalist>& finalists, int rounds);
   const Problem& problem() const;
+  /// How long the stages took since the last call.
+  StageTimes take_times();
 
  private:
   void check_peaks(Measurement& measurement, Timing timing);

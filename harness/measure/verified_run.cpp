@@ -50,6 +50,7 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
   Prepared prepared;
   try {
     const NvtxRange stage(tuning_stages().compile);
+    const StageTimer timer(work.times(), TuningStage::load);
     prepared = work.prepare(variant, config);
   } catch (const CompileError& e) {
     m.fail(Status::compile_error, e.what());
@@ -65,6 +66,7 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
     const auto once = [&] { prepared.plan->launch(prepared.args.back().data(), device.stream()); };
     {
       const NvtxRange stage(tuning_stages().verify);
+      const StageTimer timer(work.times(), TuningStage::verify);
       put_verdict(m, work.verify(once), "before timing");
       if (m.status == Status::ok) put_verdict(m, work.verify_again(kRepeats, once), "before timing");
       if (m.status != Status::ok) return;
@@ -74,10 +76,13 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
     {
       const NvtxRange stage(tuning_stages().time);
       const bool isolated = rule.timing == Timing::isolated;
-      const int launches = isolated            ? 1
-                           : rule.launches > 0 ? rule.launches
-                                               : work.launches_per_sample(prepared);
-      graph = isolated ? work.recorded_once(prepared) : work.record(prepared, launches);
+      int launches = isolated ? 1 : rule.launches;
+      {
+        const StageTimer timer(work.times(), TuningStage::capture);
+        if (launches == 0) launches = work.launches_per_sample(prepared);
+        graph = isolated ? work.recorded_once(prepared) : work.record(prepared, launches);
+      }
+      const StageTimer timer(work.times(), TuningStage::samples);
       ClockWatch watch(device, now);
       const Samples samples =
           rule.sampling([&] { return timed(device, *graph, watch, isolated || work.flush()); }, launches);
@@ -87,6 +92,7 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
     }
 
     const NvtxRange stage(tuning_stages().verify);
+    const StageTimer timer(work.times(), TuningStage::second_verify);
     // Verifies on new inputs: first one launch, which cannot reuse the result of an earlier one, then the
     // timed graph.
     put_verdict(m, work.check_inputs(), "after timing");

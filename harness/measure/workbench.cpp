@@ -15,6 +15,12 @@ constexpr std::int64_t kMaxSets = 256;
 constexpr int kMaxLaunches = 4096;        // graph nodes per sample
 constexpr double kRepeatSeconds = 0.010;  // for all repeats of a verified run
 
+Oracle timed_oracle(StageTimes& times, Device& device, const Op& op, const Problem& problem,
+                    std::uint64_t seed) {
+  const StageTimer timer(times, TuningStage::reference);
+  return Oracle(device, op, problem, seed);
+}
+
 }  // namespace
 
 Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options, Seconds now)
@@ -24,10 +30,11 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
       options_(std::move(options)),
       now_(std::move(now)),
       op_(with_inputs(entry.op, options_.inputs)),
-      first_(device, op_, problem_, options_.seed),
-      second_(device, op_, problem_, options_.seed + 1),
+      first_(timed_oracle(times_, device, op_, problem_, options_.seed)),
+      second_(timed_oracle(times_, device, op_, problem_, options_.seed + 1)),
       specs_(first_.specs().begin(), first_.specs().end()),
       current_(&first_) {
+  const StageTimer timer(times_, TuningStage::buffers);
   decide_cache_states(specs_, options_.cache, device_.facts().l2_bytes);
   // The cold bytes that a launch touches: less than the size of the tensors if it looks up a few rows.
   const std::int64_t cold = std::min(bytes_of(specs_, CacheState::cold),

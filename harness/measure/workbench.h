@@ -7,6 +7,7 @@
 #include "harness/core/variant.h"
 #include "harness/measure/bench.h"
 #include "harness/measure/impossible.h"
+#include "harness/measure/stage_times.h"
 #include "harness/verify/oracle.h"
 
 namespace warptune {
@@ -59,6 +60,8 @@ class Workbench {
   bool flush() const { return flush_; }
   /// Times in microseconds below this are impossible (measure/impossible.h).
   double impossible_us(Timing timing) const;
+  /// How long the stages of this problem took.
+  StageTimes& times() { return times_; }
 
  private:
   void reset_outputs();
@@ -72,6 +75,7 @@ class Workbench {
   const Problem problem_;
   const BenchOptions options_;
   const Seconds now_;
+  StageTimes times_;
   const Op op_;                  // with the inputs of the options
   const Oracle first_, second_;  // the same problem on two sets of inputs
   std::vector<TensorSpec> specs_;

@@ -52,6 +52,7 @@ void DeviceTuner::record_launch_floors() {
 }
 
 TuneSummary DeviceTuner::run(Progress& progress, const TimeLimit& limit) {
+  const Stopwatch watch;
   std::size_t solved = 0;
   for (; solved < schedule_.size() && (solved == 0 || !limit.is_over()); ++solved)
     solve(schedule_[solved], progress);
@@ -59,6 +60,9 @@ TuneSummary DeviceTuner::run(Progress& progress, const TimeLimit& limit) {
   rows_.flush();
   summary_.busy_seconds = worker_.busy_seconds();
   summary_.worker_seconds = worker_.working_seconds();
+  summary_.tuning_seconds = watch.seconds();
+  summary_.stages = worker_.stages();
+  summary_.stages += screening_.stages();
   return std::move(summary_);
 }
 

@@ -54,6 +54,7 @@ class DeviceWorker {
   StepTimes time(const StepJob& job);
 
   double busy_seconds() const { return busy_seconds_; }
+  const StageTimes& stages() const { return process_.stages(); }
   /// Since its first job; 0 before it.
   double working_seconds() const { return first_job_ ? first_job_->seconds() : 0; }
 

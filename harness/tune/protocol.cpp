@@ -295,6 +295,20 @@ LaunchFloors launch_floors_of(const Json& json) {
   return {measurement_of(field(json, "graph_node")), measurement_of(field(json, "single_launch"))};
 }
 
+Json to_json(const StageTimes& times) {
+  Json json;
+  for (std::size_t i = 0; i < kTuningStages; ++i)
+    json[std::string(name_of(TuningStage(i)))] = times[TuningStage(i)];
+  return json;
+}
+
+StageTimes stage_times_of(const Json& json) {
+  StageTimes times;
+  for (std::size_t i = 0; i < kTuningStages; ++i)
+    times[TuningStage(i)] = get<double>(json, name_of(TuningStage(i)));
+  return times;
+}
+
 namespace {
 
 Json to_json(const StepPlans& step) {

@@ -3,7 +3,7 @@
 //   worker  {"type":"hello", facts}             {"type":"facts", facts}
 //           {"type":"result", measurement, "lost":true if the worker ends because its device is lost}
 //           {"type":"finalists", "times":[{main, hot, isolated}]}
-//           both with "peaks":{facts} if the job measured the peaks again
+//           both with "stages":{name: seconds}, and "peaks":{facts} if the job measured the peaks again
 //           {"type":"step", incumbent, candidate, ratio, options, problems}
 //           {"type":"launch_floors", "graph_node":measurement, "single_launch":measurement}
 //           {"type":"error", "input":bool, "message":text}, and then it ends
@@ -66,6 +66,7 @@ nlohmann::json to_json(const Job& job);
 nlohmann::json to_json(const FinalistsJob& job);
 nlohmann::json to_json(const std::vector<FinalistTimes>& times);
 nlohmann::json to_json(const LaunchFloors& floors);
+nlohmann::json to_json(const StageTimes& times);
 nlohmann::json to_json(const StepJob& job);
 nlohmann::json to_json(const StepTimes& times);
 
@@ -76,6 +77,7 @@ Job job_of(const nlohmann::json& json);
 FinalistsJob finalists_job_of(const nlohmann::json& json);
 std::vector<FinalistTimes> finalist_times_of(const nlohmann::json& json);
 LaunchFloors launch_floors_of(const nlohmann::json& json);
+StageTimes stage_times_of(const nlohmann::json& json);
 StepJob step_job_of(const nlohmann::json& json);
 StepTimes step_times_of(const nlohmann::json& json);
 

@@ -71,7 +71,10 @@ const CompileResult& ProblemScreening::built(std::size_t candidate) {
   const auto build = builds_.find(candidate);
   if (build == builds_.end()) return kNotCompiled;
   auto& [task, result] = build->second;
-  if (!result) result = context_.pool.take(task, context_.options.compile_seconds);
+  if (!result) {
+    const StageTimer timer(context_.stages, TuningStage::compile);
+    result = context_.pool.take(task, context_.options.compile_seconds);
+  }
   return *result;
 }
 
@@ -126,7 +129,15 @@ void ProblemScreening::begin_search() {
     for (std::size_t i = 0; i < space.candidates.size(); ++i)
       if (space.candidates[i].variant == tile.variant->name && space.candidates[i].config == tile.config)
         space.likely.push_back(i);
+  const StageTimer timer(context_.stages, TuningStage::search);
   order_.emplace(std::move(space), search, kProposals, [this](std::size_t i) { compile(searched_[i]); });
+}
+
+/// What the search tries next, as an index into `searched_`.
+std::optional<std::size_t> ProblemScreening::next_proposal() {
+  if (!order_) return std::nullopt;
+  const StageTimer timer(context_.stages, TuningStage::search);
+  return order_->next();
 }
 
 Measurement ProblemScreening::measure(std::size_t candidate) {
@@ -152,7 +163,10 @@ const Measurement& ProblemScreening::attempt(std::size_t candidate, Progress& pr
   Measurement& m = trial.measurement;
   if (!row && problem_.candidates.size() == 1 && m.sampling == SamplingClass::screened)
     m.sampling = context_.options.rerun > 0 ? SamplingClass::rerun : SamplingClass::single;
-  if (!row) context_.rows.write(item_, problem_.candidates[candidate], m);
+  if (!row) {
+    const StageTimer timer(context_.stages, TuningStage::row);
+    context_.rows.write(item_, problem_.candidates[candidate], m);
+  }
   const bool is_pruned = m.status == Status::constraint;
   any_new_ |= !row && !is_pruned;
   summary.known += row != nullptr;
@@ -176,7 +190,7 @@ Trials ProblemScreening::run(Progress& progress, TuneSummary& summary) {
   for (std::size_t i = 0; i < problem_.candidates.size(); ++i)
     if (has_ended ? known(i) != nullptr : !std::ranges::binary_search(searched_, i))
       attempt(i, progress, summary);
-  while (const auto i = order_ ? order_->next() : std::nullopt) {
+  while (const auto i = next_proposal()) {
     const Measurement& m = attempt(searched_[*i], progress, summary);
     const bool counts = m.status == Status::ok && may_win(searched_[*i]);
     order_->tell(*i, counts ? std::optional(m.time_us) : std::nullopt);

@@ -27,6 +27,7 @@ struct ScreeningContext {
   DeviceRows& rows;
   const PruneRules prune;
   CompilePool pool;
+  StageTimes stages = {};  // of this process
 };
 
 /// The screening of one problem. Its candidates have the indices of the schedule.
@@ -63,6 +64,7 @@ class ProblemScreening {
   const CompileResult& built(std::size_t candidate);
   std::optional<std::string> broken_rule(std::size_t candidate, const Resources& resources) const;
   std::optional<Resources> resources_to_run(std::size_t candidate);
+  std::optional<std::size_t> next_proposal();
   Measurement measure(std::size_t candidate);
   const Measurement& attempt(std::size_t candidate, Progress& progress, TuneSummary& summary);
 
@@ -88,6 +90,8 @@ class Screening {
 
   /// Call it once per problem, in the order of the schedule.
   Trials run(const ScheduledProblem& problem, Progress& progress, TuneSummary& summary);
+  /// How long this process took, without the worker.
+  const StageTimes& stages() const { return context_.stages; }
 
  private:
   const std::span<const ScheduledProblem> schedule_;

@@ -22,6 +22,8 @@ TuneSummary added_up(std::vector<TuneSummary> parts) {
     sum.problems_left += parts[i].problems_left;
     sum.busy_seconds += parts[i].busy_seconds;
     sum.worker_seconds += parts[i].worker_seconds;
+    sum.tuning_seconds += parts[i].tuning_seconds;
+    sum.stages += parts[i].stages;
     std::ranges::move(parts[i].winners, std::back_inserter(sum.winners));
     std::ranges::move(parts[i].unsolved, std::back_inserter(sum.unsolved));
   }
@@ -47,6 +49,23 @@ void print_winners(std::FILE* log, const TuneSummary& summary) {
   print(log, table);
 }
 
+/// `other` is what no stage has: messages between the processes, choosing winners, lost workers.
+void print_stages(std::FILE* log, const TuneSummary& summary) {
+  const auto measured = static_cast<double>(summary.configurations - summary.known);
+  TextTable table({text_column("stage"), {"s"}, {"ms per configuration"}, {"% of the time"}});
+  const auto add = [&](std::string_view name, double seconds) {
+    table.add({std::string(name), fmt::format("{:.2f}", seconds),
+               measured > 0 ? fmt::format("{:.2f}", 1e3 * seconds / measured) : "-",
+               fmt::format("{:.1f}", 100 * seconds / summary.tuning_seconds)});
+  };
+  for (std::size_t i = 0; i < kTuningStages; ++i)
+    add(name_of(TuningStage(i)), summary.stages[TuningStage(i)]);
+  add("other", summary.tuning_seconds - summary.stages.sum());
+  add("all", summary.tuning_seconds);
+  print(log, "\n");
+  print(log, table);
+}
+
 }  // namespace
 
 void print_summary(std::FILE* log, const TuneSummary& summary, bool verbose) {
@@ -58,9 +77,11 @@ void print_summary(std::FILE* log, const TuneSummary& summary, bool verbose) {
   if (summary.known > 0)
     print(log, "{} of them are from an earlier run (--fresh measures them again, --retry only failed ones)\n",
           summary.known);
-  if (verbose && summary.worker_seconds > 0)
+  if (verbose && summary.worker_seconds > 0) {
+    print_stages(log, summary);
     print(log, "the workers measured {:.0f} % of the time since their first jobs\n",
           100 * summary.busy_seconds / summary.worker_seconds);
+  }
   if (summary.kept_cold > 0)
     print(log, "the wisdom keeps the cold winners of {} that this sweep timed hot\n",
           counted(summary.kept_cold, "problem"));

@@ -8,6 +8,7 @@
 #include "harness/core/problem.h"
 #include "harness/measure/measurement.h"
 #include "harness/measure/speed_table.h"
+#include "harness/measure/stage_times.h"
 
 namespace warptune {
 
@@ -30,6 +31,8 @@ struct TuneSummary {
   std::size_t problems_left = 0, steps_left = 0;  // not tuned: the budget of the sweep is spent
   double seconds = 0;
   double busy_seconds = 0, worker_seconds = 0;  // all workers: measuring, and since their first jobs
+  double tuning_seconds = 0;                    // all workers: from the first problem to the last
+  StageTimes stages;                            // of the tuning_seconds
   std::vector<ProblemWinner> winners;           // problems without one are missing
   std::vector<Problem> unsolved;
   std::filesystem::path csv, wisdom;
@@ -37,8 +40,8 @@ struct TuneSummary {
 
 /// The sum over devices, with the files of the first.
 TuneSummary added_up(std::vector<TuneSummary> parts);
-/// A table of the winners, the counts and the files. `verbose`: also the share of time that the workers
-/// measured.
+/// A table of the winners, the counts and the files. `verbose`: also where the time went, and the share that
+/// the workers measured.
 void print_summary(std::FILE* log, const TuneSummary& summary, bool verbose);
 
 }  // namespace warptune

@@ -46,7 +46,7 @@ struct TuneOptions {
   DeadlineRule deadline;                    // after which a configuration counts as hung
   double compile_seconds = 120;             // time limit of one compilation
   double first_job_seconds = 180;  // more time for the first of a problem, which makes inputs and reference
-  bool verbose = false;            // also print the share of time that the workers measured
+  bool verbose = false;            // also print where the time went
   std::FILE* log = stdout;         // progress and the table of winners
 };
 

@@ -130,6 +130,7 @@ class Benches {
     bench_.reset();
     failure_.reset();
   }
+  StageTimes take_times() { return bench_ ? bench_->take_times() : StageTimes(); }
 
  private:
   void open(const Problem& problem, const BenchOptions& options) {
@@ -200,11 +201,12 @@ Json tagged(const char* type, Json json) {
   return json;
 }
 
-/// Adds the measured peaks to an answer if they rose since the last one.
+/// Adds to an answer how long its stages took, and the measured peaks if they rose since the last one.
 class News {
  public:
   explicit News(const Device& device) : device_(device) {}
-  Json with(Json answer) {
+  Json with(Json answer, const StageTimes& times) {
+    answer["stages"] = to_json(times);
     Json now = to_json(device_.facts());
     if (now != told_) answer["peaks"] = now;
     told_ = std::move(now);
@@ -243,6 +245,9 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
     Benches benches(ops, *device);
     Steps steps(ops, *device);
     News news(*device);
+    const auto answer = [&](const char* type, Json json) {
+      lines.write(tagged(type, news.with(std::move(json), benches.take_times())));
+    };
     while (const auto line = lines.read()) {
       const auto read = message_of(*line);
       if (!read) throw ProtocolError("a line to the worker is not a message");
@@ -265,9 +270,9 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
           if (type == "step")
             lines.write(tagged("step", to_json(steps.run(step_job_of(message)))));
           else if (type == "finalists")
-            lines.write(tagged("finalists", news.with(to_json(benches.run(finalists_job_of(message))))));
+            answer("finalists", to_json(benches.run(finalists_job_of(message))));
           else
-            lines.write(tagged("result", news.with(to_json(benches.run(job_of(message))))));
+            answer("result", to_json(benches.run(job_of(message))));
         } catch (const BadReference&) {
           throw;
         } catch (const std::bad_alloc&) {

@@ -135,6 +135,7 @@ void WorkerProcess::set_peaks(const DeviceFacts& facts) {
 
 void WorkerProcess::take_news(const Json& answer) {
   if (answer.contains("peaks")) peaks_ = raised_ = facts_of(answer.at("peaks"));
+  if (answer.contains("stages")) stages_ += stage_times_of(answer.at("stages"));
 }
 
 Measurement WorkerProcess::run(const Job& job, double seconds) {

@@ -38,6 +38,8 @@ class WorkerProcess {
   StepTimes run(const StepJob& job, double seconds);
   /// The peaks, if a job raised them since the last call.
   std::optional<DeviceFacts> take_raised_peaks() { return std::exchange(raised_, std::nullopt); }
+  /// How long the stages of all jobs took.
+  const StageTimes& stages() const { return stages_; }
   /// Whether the worker of the next job has not prepared a problem yet.
   bool fresh() const { return fresh_; }
 
@@ -64,6 +66,7 @@ class WorkerProcess {
   const std::vector<std::string> words_;  // the command line of the worker
   const std::string device_;
   std::optional<DeviceFacts> peaks_, raised_;
+  StageTimes stages_;
   std::optional<LineProcess> process_;
   bool fresh_ = true;
   bool killed_ = false;  // by a SIGKILL of someone else

@@ -104,6 +104,9 @@ TEST(Output, VerboseTunePrintsTheTimeSpentMeasuring) {
   const Ended quiet = run(tune), verbose = run(tune + " --fresh -v");
   EXPECT_EQ(quiet.text.find("the workers measured"), std::string::npos) << quiet.text;
   expect_text(verbose, "the workers measured");
+  EXPECT_EQ(quiet.text.find("ms per configuration"), std::string::npos) << quiet.text;
+  for (const char* part : {"ms per configuration", "wait for a compile", "second verify", "other"})
+    expect_text(verbose, part);
   for (const char* heading : {"problem", "us", "GB/s", "TFLOP/s", "% floor", "x naive"})
     expect_text(quiet, heading);
   EXPECT_EQ(quiet.text.find('\033'), std::string::npos) << "a pipe has no color";

@@ -23,6 +23,7 @@ void read_message(const Json& message) {
   if (type == "result") read_write_read(message, measurement_of);
   if (type == "finalists" && message.contains("times")) read_write_read(message, finalist_times_of);
   if (type == "finalists" && !message.contains("times")) read_write_read(message, finalists_job_of);
+  if (message.contains("stages")) read_write_read(message["stages"], stage_times_of);
   if (type == "launch_floors") read_write_read(message, launch_floors_of);
   if (type == "step" && message.contains("ratio")) read_write_read(message, step_times_of);
   if (type == "step" && !message.contains("ratio")) read_write_read(message, step_job_of);

@@ -55,6 +55,20 @@ TEST_F(VerifiedRun, DoesNotTimeAWrongResult) {
   const Measurement m = verified_run(work_, wrong, {}, {.sampling = three()}, device_.clock());
   EXPECT_EQ(m.status, Status::wrong_result);
   EXPECT_TRUE(asked_.empty());
+  EXPECT_GT(work_.times()[TuningStage::verify], 0);
+  EXPECT_EQ(work_.times()[TuningStage::samples], 0);
+}
+
+TEST_F(VerifiedRun, KnowsHowLongItsStagesTook) {
+  const Stopwatch watch;
+  const StageTimes before = work_.times();
+  verified_run(work_, entry_.variant("host_naive"), {}, {.sampling = three()}, device_.clock());
+  EXPECT_GT(before[TuningStage::buffers], 0);
+  EXPECT_GT(before[TuningStage::reference], 0);
+  for (const TuningStage stage : {TuningStage::load, TuningStage::verify, TuningStage::capture,
+                                  TuningStage::samples, TuningStage::second_verify})
+    EXPECT_GT(work_.times()[stage], before[stage]) << name_of(stage);
+  EXPECT_LE(work_.times().sum() - before.sum(), watch.seconds()) << "no time counts twice";
 }
 
 }  // namespace

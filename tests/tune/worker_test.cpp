@@ -34,6 +34,19 @@ TEST_F(Worker, CrashCostsOneResult) {
   EXPECT_EQ(run(1).status, Status::ok);
 }
 
+TEST_F(Worker, ReportsHowLongItsStagesTook) {
+  const Stopwatch watch;
+  run(1);
+  const StageTimes first = worker_.stages();
+  run(1);
+  const StageTimes both = worker_.stages();
+  EXPECT_GT(first[TuningStage::reference], 0);
+  EXPECT_EQ(both[TuningStage::reference], first[TuningStage::reference]) << "once per problem";
+  EXPECT_GT(both[TuningStage::samples], first[TuningStage::samples]);
+  EXPECT_EQ(both[TuningStage::compile], 0) << "the parent's";
+  EXPECT_LE(both.sum(), watch.seconds());
+}
+
 TEST_F(Worker, HangIsKilledAtItsDeadline) {
   fault("loop:threads=2");
   EXPECT_EQ(run(2, 0.5).status, Status::timeout);
