@@ -50,8 +50,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
   Device& device = work.device();
   struct Entrant {
     Prepared prepared;
-    std::unique_ptr<CapturedGraph> rotating, hot, once;
-    int launches = 1, hot_launches = 1;
+    SampleGraph rotating, hot, once;
   };
   std::vector<Entrant> entrants(finalists.size());
   std::vector<FinalistTimes> times(finalists.size());
@@ -68,26 +67,23 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       state[i].resources = e.prepared.plan->resources();
       state[i].floor_us = floor_us(device.facts(), work.cost(), work.problem());
       device.reset_persisting_cache();
-      e.launches = work.launches_per_sample(e.prepared);
-      e.rotating = work.record(e.prepared, e.launches);
-      e.once = work.recorded_once(e.prepared);
-      if (is_hot) return;
-      e.hot_launches = work.launches_per_sample(e.prepared, true);
-      e.hot = work.record(e.prepared, e.hot_launches, true);
+      e.rotating = work.record_sample(e.prepared);
+      e.once.graph = work.recorded_once(e.prepared);
+      if (!is_hot) e.hot = work.record_sample(e.prepared, true);
     });
 
   const InterleaveRule rule{
       .rounds = rounds,
       .max_rel_ci = work.options().max_rel_ci,
       .max_time = kInterleavedTime * work.options().max_time * static_cast<double>(finalists.size())};
-  const auto phase = [&](Measurement FinalistTimes::*part, std::unique_ptr<CapturedGraph> Entrant::*graph,
-                         int Entrant::*launches, bool flush) {
+  const auto phase = [&](Measurement FinalistTimes::*part, SampleGraph Entrant::*sampled, bool flush) {
     const NvtxRange stage(tuning_stages().time);
     std::vector<ClockWatch> watches(finalists.size(), ClockWatch(device, now_));
     const auto take = [&](std::size_t i) {
       Sample sample{.us = NAN};
       if (state[i].status == Status::ok)
-        guarded(device, state[i], [&] { sample = timed(device, *(entrants[i].*graph), watches[i], flush); });
+        guarded(device, state[i],
+                [&] { sample = timed(device, *(entrants[i].*sampled).graph, watches[i], flush); });
       return sample;
     };
     const auto samples = interleave(rule, finalists.size(), take, now_);
@@ -95,13 +91,13 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       Measurement& m = times[i].*part;
       m = state[i];
       if (state[i].status != Status::ok) continue;
-      put_samples(m, samples[i], launches ? entrants[i].*launches : 1);
+      put_samples(m, samples[i], (entrants[i].*sampled).launches);
       m.clocks = watches[i].summary(samples[i].throttled > 0);
     }
   };
-  phase(&FinalistTimes::main, &Entrant::rotating, &Entrant::launches, work.flush());
-  if (!is_hot) phase(&FinalistTimes::hot, &Entrant::hot, &Entrant::hot_launches, false);
-  phase(&FinalistTimes::isolated, &Entrant::once, nullptr, true);
+  phase(&FinalistTimes::main, &Entrant::rotating, work.flush());
+  if (!is_hot) phase(&FinalistTimes::hot, &Entrant::hot, false);
+  phase(&FinalistTimes::isolated, &Entrant::once, true);
 
   bool all_right = true;
   work.change_inputs();
@@ -112,7 +108,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
         const ConfigRange range(work.problem(), *finalists[i].variant, finalists[i].config);
         const NvtxRange stage(tuning_stages().verify);
         Entrant& e = entrants[i];
-        CapturedGraph& checked = work.changes_inputs() ? *e.once : *e.rotating;
+        CapturedGraph& checked = *(work.changes_inputs() ? e.once : e.rotating).graph;
         put_verdict(m, work.verify([&] { checked.launch(device.stream()); }), "after timing as a finalist");
       });
     for (Measurement* part : {&times[i].main, &times[i].hot, &times[i].isolated}) {

@@ -14,6 +14,15 @@ namespace {
 constexpr std::size_t kMinForInterval = kMinSamplesForInterval;
 constexpr std::size_t kMaxSamples = 100'000;
 constexpr int kMaxInvalid = 16;
+constexpr double kFar =
+    0.2;  // over the number of samples: how far above the best samples without an interval are surely slower
+
+/// Whether the median is surely above `best_us`. NaN never is.
+bool is_surely_slower(const std::vector<double>& sorted, double best_us) {
+  const std::size_t n = sorted.size();
+  if (n >= kMinForInterval) return median_interval(sorted).first > best_us;
+  return n >= 2 && sorted.front() > best_us * (1 + kFar / static_cast<double>(n));
+}
 
 }  // namespace
 
@@ -44,9 +53,8 @@ Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sa
     result.us.push_back(one.us);
     sorted.insert(std::ranges::upper_bound(sorted, one.us), one.us);
     const std::size_t n = sorted.size();
-    const double low = median_interval(sorted).first;
     result.rel_ci = rel_half_width(sorted);
-    if (n >= kMinForInterval && low > rule.best_us) {
+    if (is_surely_slower(sorted, rule.best_us)) {
       result.stop = Stop::abandoned;
       return result;
     }
@@ -72,7 +80,7 @@ std::string sentence_of(const Samples& s) {
     add(std::isfinite(s.rel_ci)
             ? fmt::format("stopped at max_time with an interval of {:.1f} %", 100 * s.rel_ci)
             : "stopped at max_time with a median of 0");
-  if (few)
+  if (few && s.stop != Stop::abandoned)
     add(fmt::format("{}too few samples ({}) for a 95 % interval",
                     s.stop == Stop::max_time ? "stopped at max_time with " : "", s.us.size()));
   if (s.stop == Stop::abandoned)

@@ -26,7 +26,7 @@ struct Sample {
 enum class Stop {
   converged,  // the interval is narrow enough
   max_time,   // the time is used up
-  abandoned,  // the lower end of the interval is above `best_us`
+  abandoned,  // surely slower than `best_us`
   no_time     // the samples are negative or not finite
 };
 
@@ -42,8 +42,10 @@ using Seconds = std::function<double()>;  // a clock; tests bring their own
 double steady_seconds();
 
 /// Calls `sample` until the rule is met. Takes at least `min_samples` samples, or 3 if one sample takes a
-/// quarter of the time, or fewer if it abandons. It discards up to `max_discarded` throttled samples and
-/// keeps and counts later ones, so that a device that is always throttled still gets a time.
+/// quarter of the time, or fewer if it abandons: with an interval if its lower end is above `best_us`; before
+/// that, from two samples on, if even the smallest is further above it (20 % over the number of samples). It
+/// discards up to `max_discarded` throttled samples and keeps and counts later ones, so that a device that is
+/// always throttled still gets a time.
 Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sample,
                      const Seconds& now = steady_seconds);
 

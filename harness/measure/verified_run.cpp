@@ -72,21 +72,24 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
       if (m.status != Status::ok) return;
     }
 
-    std::unique_ptr<CapturedGraph> graph;
+    SampleGraph sample;
     {
       const NvtxRange stage(tuning_stages().time);
       const bool isolated = rule.timing == Timing::isolated;
-      int launches = isolated ? 1 : rule.launches;
       {
         const StageTimer timer(work.times(), TuningStage::capture);
-        if (launches == 0) launches = work.launches_per_sample(prepared);
-        graph = isolated ? work.recorded_once(prepared) : work.record(prepared, launches);
+        if (isolated)
+          sample.graph = work.recorded_once(prepared);
+        else if (rule.launches > 0)
+          sample = {work.record(prepared, rule.launches), rule.launches};
+        else
+          sample = work.record_sample(prepared);
       }
       const StageTimer timer(work.times(), TuningStage::samples);
       ClockWatch watch(device, now);
-      const Samples samples =
-          rule.sampling([&] { return timed(device, *graph, watch, isolated || work.flush()); }, launches);
-      put_samples(m, samples, launches);
+      const Samples samples = rule.sampling(
+          [&] { return timed(device, *sample.graph, watch, isolated || work.flush()); }, sample.launches);
+      put_samples(m, samples, sample.launches);
       m.clocks = watch.summary(samples.throttled > 0);
       if (m.status != Status::ok) return;
     }
@@ -98,10 +101,10 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
     put_verdict(m, work.check_inputs(), "after timing");
     if (m.status != Status::ok) return;
     work.change_inputs();
-    if (work.changes_inputs()) graph = work.recorded_once(prepared);
+    if (work.changes_inputs()) sample.graph = work.recorded_once(prepared);
     put_verdict(m, work.verify(once), "after timing");
     if (m.status == Status::ok)
-      put_verdict(m, work.verify_again(1, [&] { graph->launch(device.stream()); }), "after timing");
+      put_verdict(m, work.verify_again(1, [&] { sample.graph->launch(device.stream()); }), "after timing");
     if (m.status == Status::ok) work.end();
   });
   return m;

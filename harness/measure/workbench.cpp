@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 namespace warptune {
 namespace {
 
-constexpr double kSampleUs = 1000;  // minimum length of a sample, so that event resolution is noise
-constexpr double kRotation = 80;    // size of all cold sets over the L2; reading them takes about 1 ms
+constexpr double kSampleUs = 1000;   // minimum length of a sample, so that event resolution is noise
+constexpr double kNearLength = 0.1;  // a sample that differs this much from that length is as good
+constexpr double kRotation = 80;     // size of all cold sets over the L2; reading them takes about 1 ms
 constexpr double kHostRotation = 2.5;
 constexpr std::int64_t kMaxSets = 256;
 constexpr int kMaxLaunches = 4096;        // graph nodes per sample
@@ -180,18 +182,21 @@ std::unique_ptr<CapturedGraph> Workbench::record(const Prepared& prepared, int l
   });
 }
 
-int Workbench::launches_per_sample(const Prepared& prepared, bool hot) {
+SampleGraph Workbench::record_sample(const Prepared& prepared, bool hot) {
   const int sets = hot ? 1 : static_cast<int>(sets_.size());
   const bool once = flush_ && !hot;
   const int step = once ? 1 : sets, max_launches = once ? sets : std::max(kMaxLaunches / sets, 1) * sets;
-  const auto enough = [&](int probed) {
-    const auto graph = record(prepared, probed, hot);
-    device_.time_us(*graph);
-    const double each = std::max(device_.time_us(*graph) / probed, 0.05);
+  const auto recorded = [&](int launches) { return SampleGraph{record(prepared, launches, hot), launches}; };
+  const auto enough = [&](const SampleGraph& probe) {
+    device_.time_us(*probe.graph);
+    const double each = std::max(device_.time_us(*probe.graph) / probe.launches, 0.05);
     return std::clamp(static_cast<int>(std::ceil(kSampleUs / each / step)) * step, step, max_launches);
   };
-  const int rough = enough(1);  // a single launch takes longer than one of many
-  return rough == step ? step : enough(rough);
+  SampleGraph sample = recorded(enough(recorded(1)));  // a single launch takes longer than one of many
+  if (sample.launches == step) return sample;
+  const int launches = enough(sample);
+  const bool is_near = std::abs(launches - sample.launches) <= kNearLength * launches;
+  return is_near ? std::move(sample) : recorded(launches);
 }
 
 double Workbench::impossible_us(Timing timing) const {

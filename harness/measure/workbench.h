@@ -12,6 +12,12 @@
 
 namespace warptune {
 
+/// A graph that is one sample.
+struct SampleGraph {
+  std::unique_ptr<CapturedGraph> graph;
+  int launches = 1;
+};
+
 /// A plan with its workspace, and its arguments for each set of tensors.
 struct Prepared {
   std::unique_ptr<Plan> plan;
@@ -44,8 +50,8 @@ class Workbench {
   /// Records `launches` launches that rotate through the sets and end with the checked one; `hot`: all use
   /// it.
   std::unique_ptr<CapturedGraph> record(const Prepared& prepared, int launches, bool hot = false);
-  /// The number of launches that makes a sample long enough to time.
-  int launches_per_sample(const Prepared& prepared, bool hot = false);
+  /// Records as many launches as make a sample long enough to time.
+  SampleGraph record_sample(const Prepared& prepared, bool hot = false);
   /// One recorded launch on the checked set. It replaces the timed graph in the check after timing if the op
   /// changes its inputs, since then many launches have no reference.
   std::unique_ptr<CapturedGraph> recorded_once(const Prepared& prepared) { return record(prepared, 1, true); }

@@ -83,15 +83,18 @@ std::string TensorSet::name_at(const void* address) const {
 }
 
 std::string TensorSet::broken_guard_band() const {
-  std::vector<unsigned char> band(band_bytes_);
+  if (band_bytes_ == 0) return {};
+  const Buffer intact = device_->allocate(band_bytes_);
+  device_->set_bytes(intact.data(), band_, band_bytes_, device_->stream());
+  std::vector<Region> bands = {{intact.data(), band_bytes_}};
   for (std::size_t i = 0; i < addresses_.size(); ++i) {
-    const auto* base = static_cast<const std::byte*>(addresses_[i]) - band_bytes_;
-    for (const std::byte* at : {base, base + band_bytes_ + bytes_[i]}) {
-      device_->download(band.data(), at, band.size());
-      if (!std::ranges::all_of(band, [&](unsigned char b) { return b == band_; })) return names_[i];
-    }
+    const auto* tensor = static_cast<const std::byte*>(addresses_[i]);
+    bands.push_back({tensor - band_bytes_, band_bytes_});
+    bands.push_back({tensor + bytes_[i], band_bytes_});
   }
-  return {};
+  const auto sums = device_->checksums(bands);
+  const auto broken = std::ranges::find_if(sums, [&](std::uint64_t sum) { return sum != sums.front(); });
+  return broken == sums.end() ? "" : names_[static_cast<std::size_t>(broken - sums.begin() - 1) / 2];
 }
 
 }  // namespace warptune

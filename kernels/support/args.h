@@ -17,7 +17,7 @@ struct CountArgs {
 };
 
 struct ChecksumRegion {
-  const void* data;  // aligned to 8 bytes
+  const void* data;  // read fastest where it is aligned to 8 bytes
   long long bytes;
 };
 

@@ -61,15 +61,26 @@ __device__ __forceinline__ unsigned long long hash_word(unsigned long long word,
   return z ^ (z >> 31);
 }
 
+/// Word i of a region that may begin at any byte, as a guard band does.
+__device__ __forceinline__ unsigned long long word_of_bytes(const unsigned char* bytes, long long i) {
+  unsigned long long word = 0;
+  for (int b = 0; b < 8; ++b) word |= static_cast<unsigned long long>(bytes[8 * i + b]) << (8 * b);
+  return word;
+}
+
 __global__ void checksum(ChecksumArgs args) {
   const ChecksumRegion region = args.regions[blockIdx.y];
   const unsigned long long* words = static_cast<const unsigned long long*>(region.data);
+  const unsigned char* bytes = static_cast<const unsigned char*>(region.data);
+  const bool is_aligned = reinterpret_cast<unsigned long long>(region.data) % 8 == 0;
   const long long count = region.bytes / 8, stride = static_cast<long long>(gridDim.x) * blockDim.x;
   const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   unsigned long long sum = 0;
-  for (long long i = thread; i < count; i += stride) sum += hash_word(words[i], i);
-  if (const long long i = 8 * count + thread; i < region.bytes)
-    sum += hash_word(static_cast<const unsigned char*>(region.data)[i], ~i);
+  if (is_aligned)
+    for (long long i = thread; i < count; i += stride) sum += hash_word(words[i], i);
+  else
+    for (long long i = thread; i < count; i += stride) sum += hash_word(word_of_bytes(bytes, i), i);
+  if (const long long i = 8 * count + thread; i < region.bytes) sum += hash_word(bytes[i], ~i);
   for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(0xffffffffu, sum, offset);
   if (threadIdx.x % 32 == 0) atomicAdd(args.sums + blockIdx.y, sum);
 }

@@ -117,6 +117,20 @@ TEST(Sampler, AbandonsSurelySlowerConfigurations) {
             Stop::converged);
 }
 
+TEST(Sampler, TheFewerTheSamplesTheFurtherTheyMustBeAboveTheBest) {
+  const auto taken = [](std::vector<double> values, double best) {
+    Source source(std::move(values));
+    const Samples s = sample({.min_samples = 11, .max_time = 100, .best_us = best}, source);
+    return s.stop == Stop::abandoned ? s.us.size() : 0;
+  };
+  EXPECT_EQ(taken({111}, 100), 2u) << "11 % above";
+  EXPECT_EQ(taken({107}, 100), 3u);
+  EXPECT_EQ(taken({104.5}, 100), 5u);
+  EXPECT_EQ(taken({103}, 100), 6u) << "by its interval";
+  EXPECT_EQ(taken({150, 99}, 100), 0u) << "one sample near the best";
+  EXPECT_EQ(taken({150}, NAN), 0u) << "there is no best yet";
+}
+
 TEST(Sampler, ThrottledSamplesAreTakenAgainWithinABudget) {
   Source source({5});
   source.throttled = 4;
