@@ -115,6 +115,22 @@ class CudaDevice : public Device {
     download(&found, counter_.data(), sizeof(found));
     return static_cast<std::int64_t>(found);
   }
+  ElementErrors compare(const CompareArgs& elements, DType dtype) override {
+    if (elements.count == 0) return {};
+    auto& kernel = compare_[index(dtype)];
+    if (!kernel) kernel.emplace(own("support/compare.cu", fmt::format("compare<{}>", kernel_type(dtype))));
+    const auto blocks = std::clamp<std::int64_t>(ceil_div(elements.count, 1024), 1, 4 * facts_.sms);
+    std::vector<ElementErrors> parts(static_cast<std::size_t>(blocks));
+    const std::size_t bytes = parts.size() * sizeof(ElementErrors);
+    const Buffer there = allocate(bytes);
+    CompareArgs args = elements;
+    args.errors = there.as<ElementErrors>();
+    const Launch geometry{.grid = {static_cast<unsigned>(blocks)}, .block = {256}};
+    kernel->launch(&args, stream_, &geometry);
+    download(parts.data(), there.data(), bytes);
+    for (std::size_t i = 1; i < parts.size(); ++i) add_errors(parts[0], parts[i]);
+    return parts[0];
+  }
   std::vector<std::uint64_t> checksums(std::span<const Region> regions) override {
     if (regions.empty()) return {};
     std::vector<ChecksumRegion> table;
@@ -260,7 +276,7 @@ class CudaDevice : public Device {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
   std::optional<Kernel> spin_, read_;
-  std::array<std::optional<Kernel>, kDTypes> fill_, count_;
+  std::array<std::optional<Kernel>, kDTypes> fill_, count_, compare_;
   std::optional<Kernel> checksum_;
   int shared_carveout_pct_ = 0;  // shared memory of an SM that kernels may use; 0: all
   bool persisting_l2_ = false;   // the device supports persisting L2 lines

@@ -11,6 +11,7 @@
 #include "harness/core/facts.h"
 #include "harness/core/variant.h"
 #include "harness/device/upload_staging.h"
+#include "kernels/support/args.h"
 
 namespace warptune {
 
@@ -119,6 +120,9 @@ class Device {
   virtual void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) = 0;
   /// The number of elements that are NaN (floats) or equal the poison (integers).
   virtual std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) = 0;
+  /// The errors of elements of a tensor against expected values, all in memory of the device; `errors` is not
+  /// used.
+  virtual ElementErrors compare(const CompareArgs& elements, DType dtype) = 0;
   /// A 64-bit checksum of each region.
   virtual std::vector<std::uint64_t> checksums(std::span<const Region> regions) = 0;
   /// Resets persisting L2 lines and reads twice the size of the L2: evicts everything else from the caches

@@ -106,6 +106,12 @@ class HostDevice : public Device {
     }
     return n;
   }
+  ElementErrors compare(const CompareArgs& e, DType dtype) override {
+    ElementErrors errors;
+    for (long long i = 0; i < e.count; ++i)
+      add_error(errors, load(dtype, e.data, e.index[i]), e.want[i], e.slack[i], e.is_exact, i);
+    return errors;
+  }
   std::vector<std::uint64_t> checksums(std::span<const Region> regions) override {
     std::vector<std::uint64_t> sums;
     for (const Region& region : regions) {

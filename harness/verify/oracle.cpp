@@ -98,16 +98,6 @@ bool may_be_nan(std::span<const TensorSpec> specs, const Expected& expected) {
                              [&](const auto& run) { return std::ranges::any_of(run.values, is_nan); });
 }
 
-/// The rounding error of a result below the normal numbers of a dtype, where no relative bound holds; GPUs
-/// flush those of fp32 to zero.
-double subnormal_error(DType dtype, double want) {
-  const bool is_fp16 = dtype == DType::fp16;
-  if (!is_fp16 && dtype != DType::fp32 && dtype != DType::bf16) return 0;
-  const double normal = is_fp16 ? 0x1p-14 : 0x1p-126;
-  if (std::abs(want) >= normal) return 0;
-  return is_fp16 ? 0x1p-25 : normal;
-}
-
 /// How many elements of an integer output have the value of the poison in the reference: a kernel that is
 /// right writes it there.
 std::int64_t expected_poison(const TensorSpec& spec, const std::vector<Expected::Run>& runs) {
@@ -120,10 +110,11 @@ std::int64_t expected_poison(const TensorSpec& spec, const std::vector<Expected:
   return count;
 }
 
-struct Sums {
-  double error2 = 0, ref2 = 0, max_error = 0, max_ref = 0;
-  std::string worst;  // where max_error is
-};
+/// A sentence about an element that has one of several right values; empty where it does.
+std::string wrong_choice(const Expected::Run& run, double got) {
+  if (got == run.values[0] || std::ranges::find(run.also, got) != run.also.end()) return {};
+  return fmt::format("'{}'[{}] is {}, should be {}", run.tensor, run.first, got, run.values[0]);
+}
 
 }  // namespace
 
@@ -175,77 +166,69 @@ void Oracle::run_reference(const Op& op, const Problem& problem, double budget) 
   nan_is_possible_ = may_be_nan(specs_, expected_);
 }
 
+/// The expected elements of output t, which stay on the device.
+const ExpectedElements& Oracle::elements(Device& device, std::size_t t) const {
+  if (there_device_ != &device) there_.clear();
+  there_device_ = &device;
+  const auto known = there_.find(t);
+  return known != there_.end()
+             ? known->second
+             : there_.try_emplace(t, device, specs_[t], std::span(expected_.runs())).first->second;
+}
+
 Verdict Oracle::compare(const TensorSet& set) const {
   Device& device = set.device();
-  Verdict verdict;
-  std::map<std::string, Sums> sums;
+  Verdict verdict{.ok = true};
+  std::map<std::string, std::string> too_far;  // by tensor, the sentence about its worst element
+  const auto reader = [&](std::size_t t) { return Reader(device, specs_[t], set.addresses()[t], 0); };
   const ReadOutput read_output = [&](std::string_view name, std::int64_t first, std::int64_t count) {
-    const auto t =
-        static_cast<std::size_t>(std::ranges::find(specs_, name, &TensorSpec::name) - specs_.begin());
-    return Reader(device, specs_.at(t), set.addresses()[t], 0).read(first, static_cast<std::size_t>(count));
+    const auto t = std::ranges::find(specs_, name, &TensorSpec::name) - specs_.begin();
+    return reader(static_cast<std::size_t>(t)).read(first, static_cast<std::size_t>(count));
+  };
+  const auto wrong = [&](double error, std::string sentence) {
+    verdict = {
+        .max_abs_err = error, .rel_l2_err = std::isfinite(error) ? 0 : error, .detail = std::move(sentence)};
+    return verdict;
   };
   for (std::size_t t = 0; t < specs_.size(); ++t) {
     const TensorSpec& spec = specs_[t];
     if (spec.role == Role::input) continue;
-    Expected derived;
+    const void* const address = set.addresses()[t];
     if (spec.role == Role::output && !spec.sparse && !(nan_is_possible_ && is_float(spec.dtype))) {
-      const auto n = device.count_poisoned(set.addresses()[t], spec.dtype, spec.count());
-      if (n > expected_poison(spec, expected_.runs())) {
-        verdict.detail =
-            fmt::format("{} of {} elements of '{}' were not written or are NaN", n, spec.count(), spec.name);
-        return verdict;
-      }
+      const auto n = device.count_poisoned(address, spec.dtype, spec.count());
+      if (n > expected_poison(spec, expected_.runs()))
+        return wrong(0, fmt::format("{} of {} elements of '{}' were not written or are NaN", n, spec.count(),
+                                    spec.name));
     }
+    Expected derived;
     if (spec.derive) derived.put(spec.name, 0, spec.derive(read_output));
-    const std::vector<Expected::Run>& runs = spec.derive ? derived.runs() : expected_.runs();
-    Reader reader(device, spec, set.addresses()[t],
-                  std::ranges::count(runs, spec.name, &Expected::Run::tensor));
-    Sums& s = sums[spec.name];
-    for (const auto& run : runs) {
-      if (run.tensor != spec.name) continue;
-      const std::vector<double> got = reader.read(run.first, run.values.size());
-      for (std::size_t i = 0; i < got.size(); ++i) {
-        const double want = run.values[i];
-        const auto where = [&] {
-          return fmt::format("'{}'[{}] is {}, should be {}", spec.name,
-                             run.first + static_cast<std::int64_t>(i), got[i], want);
-        };
-        if (is_exact(spec.dtype)) {
-          if (got[i] != want && std::ranges::find(run.also, got[i]) == run.also.end()) {
-            verdict.max_abs_err = std::abs(got[i] - want);
-            verdict.detail = where();
-            return verdict;
-          }
-          continue;
-        }
-        if (std::isnan(got[i]) || !std::isfinite(want)) {
-          if (got[i] == want || (std::isnan(got[i]) && std::isnan(want))) continue;
-          verdict.max_abs_err = verdict.rel_l2_err = INFINITY;
-          verdict.detail = where();
-          return verdict;
-        }
-        const double rounding = rounding_error(spec.dtype, want) + subnormal_error(spec.dtype, want);
-        const double error = std::max(0.0, std::abs(got[i] - want) - rounding);
-        s.error2 += error * error;
-        s.ref2 += want * want;
-        s.max_ref = std::max(s.max_ref, std::abs(want));
-        if (error > s.max_error) {
-          s.max_error = error;
-          s.worst = where();
-        }
-      }
+    std::optional<ExpectedElements> now;
+    if (spec.derive) now.emplace(device, spec, derived.runs());
+    const ExpectedElements& expected = now ? *now : elements(device, t);
+    const ElementErrors errors = expected.compare(address);
+    if (errors.unequal != ElementErrors::kNone) {
+      const auto [got, want] = expected.value(address, errors.unequal);
+      return wrong(is_exact(spec.dtype) ? std::abs(got - want) : INFINITY,
+                   expected.sentence(address, errors.unequal));
     }
-  }
-  verdict.ok = true;
-  for (const auto& [name, s] : sums) {
-    const double rel = s.error2 == 0 ? 0 : std::sqrt(s.error2 / std::max(s.ref2, 1e-300));
+    for (const Expected::Run& run : expected_.runs()) {
+      if (run.tensor != spec.name || run.also.empty()) continue;
+      const double got = reader(t).read(run.first, 1)[0];
+      if (const std::string sentence = wrong_choice(run, got); !sentence.empty())
+        return wrong(std::abs(got - run.values[0]), sentence);
+    }
+    const double rel =
+        errors.squares == 0 ? 0 : std::sqrt(errors.squares / std::max(expected.squares(), 1e-300));
     verdict.rel_l2_err = std::max(verdict.rel_l2_err, rel);
-    verdict.max_abs_err = std::max(verdict.max_abs_err, s.max_error);
-    if (rel <= tolerance_.rel_l2 && s.max_error <= tolerance_.max_rel * s.max_ref) continue;
-    verdict.ok = false;
-    verdict.detail = s.worst;
+    verdict.max_abs_err = std::max(verdict.max_abs_err, errors.largest);
+    // A relative error that is NaN is too far.
+    if (!(rel <= tolerance_.rel_l2 && errors.largest <= tolerance_.max_rel * expected.largest()))
+      too_far[spec.name] = expected.sentence(address, errors.worst);
   }
-  if (const std::string name = set.broken_guard_band(); verdict.ok && !name.empty()) {
+  if (!too_far.empty()) {
+    verdict.ok = false;
+    verdict.detail = too_far.rbegin()->second;
+  } else if (const std::string name = set.broken_guard_band(); !name.empty()) {
     verdict.ok = false;
     verdict.detail = fmt::format("memory outside '{}' was written", name);
   }

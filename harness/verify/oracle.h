@@ -1,10 +1,12 @@
 #pragma once
 // The expected outputs of a problem, computed once in fp64 and compared with every candidate.
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "harness/core/op.h"
+#include "harness/verify/expected_elements.h"
 #include "harness/verify/tensor_set.h"
 
 namespace warptune {
@@ -31,6 +33,7 @@ class Oracle {
   Verdict compare(const TensorSet& set) const;
 
  private:
+  const ExpectedElements& elements(Device& device, std::size_t t) const;
   void run_reference(const Op& op, const Problem& problem, double budget);
 
   std::uint64_t seed_;
@@ -38,6 +41,9 @@ class Oracle {
   std::vector<TensorSpec> specs_;
   Expected expected_;
   bool nan_is_possible_ = false;  // outputs that are NaN do not count as unwritten
+  // The expected elements of each output, uploaded with the first comparison on a device.
+  mutable std::map<std::size_t, ExpectedElements> there_;
+  mutable const Device* there_device_ = nullptr;
 };
 
 }  // namespace warptune

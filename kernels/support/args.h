@@ -1,5 +1,6 @@
 #pragma once
 // Arguments of the harness's own kernels: inputs, checks of outputs and logits, measured peaks.
+#include "kernels/support/compare.h"
 
 namespace warptune {
 
@@ -24,6 +25,16 @@ struct ChecksumRegion {
 struct ChecksumArgs {
   const ChecksumRegion* regions;  // [gridDim.y]
   unsigned long long* sums;       // [gridDim.y]; the kernel adds to them
+};
+
+struct CompareArgs {
+  const void* data;
+  const long long* index;  // [count]: element i is data[index[i]]
+  const double* want;      // [count]
+  const double* slack;     // [count]: the rounding error of each expected value
+  long long count;
+  ElementErrors* errors;  // [gridDim.x]
+  bool is_exact;          // integers
 };
 
 struct StreamArgs {

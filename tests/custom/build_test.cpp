@@ -335,10 +335,12 @@ TEST_F(KernelBuild, TheKernelsThatAreTunedOnGpusCompile) {
 }
 
 TEST_F(KernelBuild, TensorsOfEveryDTypeAreFilledAndChecked) {
+  const std::vector<std::pair<std::string, std::string>> kernels = {
+      {"fill.cu", "fill_random"}, {"fill.cu", "count_poisoned"}, {"compare.cu", "compare"}};
   for (const DType dtype : {DType::fp32, DType::bf16, DType::int32, DType::int8, DType::int64, DType::fp64})
-    for (const std::string kernel : {"fill_random", "count_poisoned"})
+    for (const auto& [file, kernel] : kernels)
       EXPECT_GT(
-          compiler_.compile("support/fill.cu", kernel + "<" + std::string(kernel_type(dtype)) + ">", "sm_80")
+          compiler_.compile("support/" + file, kernel + "<" + std::string(kernel_type(dtype)) + ">", "sm_80")
               .registers,
           0);
 }

@@ -27,6 +27,9 @@ class ForwardingDevice : public Device {
   std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) override {
     return real_->count_poisoned(data, dtype, count);
   }
+  ElementErrors compare(const CompareArgs& elements, DType dtype) override {
+    return real_->compare(elements, dtype);
+  }
   std::vector<std::uint64_t> checksums(std::span<const Region> regions) override {
     return real_->checksums(regions);
   }
