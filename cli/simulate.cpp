@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "harness/core/error.h"
 #include "harness/exchange/recorded_json.h"
 #include "harness/results/durable_file.h"
 #include "harness/search/strategy.h"
@@ -29,14 +32,16 @@ void add_simulate(CLI::App& app, int&) {
       "Prints the best time found over the optimum (median, p10, p90 over seeds) by number of evaluations.\n"
       "Needs no device.\nExample:\n"
       "  warptune simulate results/h200/spaces.csv --strategy guided,random --seeds 100\n"
-      "  warptune simulate convolution_A100.json --strategy guided,random --seeds 100");
+      "  warptune simulate convolution_A100.json --strategy guided,random --seeds 100\n"
+      "  warptune simulate spaces.csv --at 8,16,40,15%");
   struct Given {
-    std::string file, problem;
+    std::vector<std::string> files, at;
+    std::string problem;
     SimulateOptions options;
   };
   const auto given = std::make_shared<Given>();
   command
-      ->add_option("RESULTS", given->file,
+      ->add_option("RESULTS", given->files,
                    "The CSV of a sweep; or a .json: a cachefile of Kernel Tuner, or results in T4")
       ->required();
   command
@@ -54,6 +59,11 @@ void add_simulate(CLI::App& app, int&) {
       })
       ->check(within(0.1, 100.0))
       ->capture_default_str();
+  command
+      ->add_option("--at", given->at,
+                   "One table of all spaces at these numbers of evaluations and percent: 8,16,40,15%")
+      ->delimiter(',');
+  command->add_option("--run", given->options.run, "The program of --strategy command");
   add_problem_filter(*command, given->problem);
   command->add_option("--ahead", given->options.ahead, "Proposals in flight, as with compile jobs")
       ->check(CLI::Range(1, 1024))
@@ -62,8 +72,21 @@ void add_simulate(CLI::App& app, int&) {
                     "Tell strategies registers and occupancy of all configurations beforehand");
   command->add_option("--csv", given->options.csv, "Also write the table to this file");
   command->callback([given] {
-    if (!given->options.csv.empty()) expect_writable(given->options.csv);
-    simulate(spaces_of(given->file, given->problem), given->options);
+    SimulateOptions& options = given->options;
+    if ((std::ranges::find(options.strategies, "command") != options.strategies.end()) == options.run.empty())
+      throw InputError("--run and --strategy command go together");
+    for (const std::string& text : given->at) {
+      options.at.push_back(parse_budget(text));
+      if (options.at.back().unit == Budget::Unit::seconds)
+        throw InputError(fmt::format("--at: '{}' is a time, and a simulation takes none", text));
+    }
+    if (!options.at.empty() && !options.csv.empty())
+      throw InputError("--csv is for the table by percent; --at prints its table only");
+    if (!options.csv.empty()) expect_writable(options.csv);
+    std::vector<RecordedSpace> spaces;
+    for (const std::string& file : given->files)
+      std::ranges::move(spaces_of(file, given->problem), std::back_inserter(spaces));
+    simulate(std::move(spaces), options);
   });
 }
 

@@ -69,6 +69,16 @@ LineProcess::~LineProcess() {
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 
+void LineProcess::send(std::string_view line) {
+  unsent_.append(line) += '\n';
+  send_some();
+}
+
+void LineProcess::send_some() {
+  const ssize_t n = ::send(socket_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n > 0) unsent_.erase(0, static_cast<std::size_t>(n));
+}
+
 LineProcess::Answer LineProcess::next_line(double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto deadline =
@@ -89,10 +99,7 @@ LineProcess::Answer LineProcess::next_line(double seconds) {
     pollfd fds[] = {{socket_, static_cast<short>(POLLIN | sends), 0}, {error_pipe_, POLLIN, 0}};
     ::poll(fds, 2, static_cast<int>(std::min<long long>(left, 60000)));
     if (fds[1].revents) read_errors();
-    if (fds[0].revents & POLLOUT) {
-      const ssize_t n = ::send(socket_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n > 0) unsent_.erase(0, static_cast<std::size_t>(n));
-    }
+    if (fds[0].revents & POLLOUT) send_some();
     if (fds[0].revents & ~POLLOUT && !read_answer()) return ended();
   }
 }

@@ -24,14 +24,15 @@ class LineProcess {
   LineProcess(const LineProcess&) = delete;
   LineProcess& operator=(const LineProcess&) = delete;
 
-  /// Queues a line, without its newline. next_line() sends it.
-  void send(std::string_view line) { unsent_.append(line) += '\n'; }
+  /// Sends a line, without its newline; next_line() sends what the process has not read yet.
+  void send(std::string_view line);
   /// The next line of the process.
   Answer next_line(double seconds);
   /// The end of what the process has printed to its stderr.
   const std::string& errors() const { return errors_; }
 
  private:
+  void send_some();
   bool read_answer();  // returns false at the end
   void read_errors();
   Answer ended();

@@ -21,6 +21,7 @@ struct SearchChoice {
   std::string strategy = "exhaustive";
   Budget budget;
   std::uint64_t seed = 1;
+  std::string run = {};    // the command line of strategy `command`
   bool resources = false;  // compile all configurations first, so that the strategy knows their resources
   /// Whether a strategy selects configurations; else all are tried in canonical order.
   bool searching() const { return strategy != "exhaustive" || budget.amount > 0; }

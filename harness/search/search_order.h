@@ -1,6 +1,7 @@
 #pragma once
 // The order in which a search tries the candidates of a problem, within its budget.
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,7 +12,12 @@
 
 namespace warptune {
 
-/// A few candidates are proposed ahead, so that they can be compiled.
+/// How many candidates a search proposes before it knows the result of the first: as many as there are
+/// compile jobs, at least 4, and at most a sixth of the evaluations, so that most proposals know results. A
+/// budget in seconds has at most 8, since what is compiled and not tried is wasted.
+int proposals_ahead(const Budget& budget, std::size_t candidates, int compile_jobs);
+
+/// Candidates are proposed ahead, so that they can be compiled.
 class SearchOrder {
  public:
   /// Proposes the first candidates. `begin`, if any, is called for each candidate that the strategy proposes.
@@ -19,13 +25,14 @@ class SearchOrder {
   SearchOrder(SearchSpace space, const SearchChoice& choice, int ahead,
               std::function<void(std::size_t candidate)> begin = {});
   /// An index into the space; nothing where the budget is spent. A budget in seconds counts from the first
-  /// call.
+  /// call. Throws what the strategy threw, after all that it had proposed.
   std::optional<std::size_t> next();
-  void tell(std::size_t candidate, std::optional<double> time_us) { strategy_->tell(candidate, time_us); }
+  /// Proposes what may be proposed without the result of the last next(). Call it before tell(), at best
+  /// while the device is busy.
+  void propose();
+  void tell(std::size_t candidate, std::optional<double> time_us);
 
  private:
-  void propose();
-
   const std::function<void(std::size_t)> begin_;
   const std::size_t ahead_;
   std::size_t left_;
@@ -33,6 +40,8 @@ class SearchOrder {
   std::unique_ptr<Strategy> strategy_;
   std::optional<Stopwatch> watch_;
   std::deque<std::size_t> pending_;
+  std::size_t running_ = 0;     // 1 between next() and tell()
+  std::exception_ptr failure_;  // of the strategy: thrown when all that it proposed is tried
 };
 
 }  // namespace warptune

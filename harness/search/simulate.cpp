@@ -100,16 +100,12 @@ std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesy
   return spaces;
 }
 
-std::vector<double> convergence(const RecordedSpace& recorded, const std::string& name, std::uint64_t seed,
-                                std::size_t evaluations, int ahead) {
-  SearchOrder order(recorded.space,
-                    {.strategy = name,
-                     .budget = {Budget::Unit::evaluations, static_cast<double>(evaluations)},
-                     .seed = seed},
-                    ahead);
+std::vector<double> convergence(const RecordedSpace& recorded, const SearchChoice& choice, int ahead) {
+  SearchOrder order(recorded.space, choice, ahead);
   std::vector<double> found;
   double best = INFINITY;
   while (const auto candidate = order.next()) {
+    order.propose();
     const double time = recorded.times_us[*candidate];
     order.tell(*candidate, std::isfinite(time) ? std::optional(time) : std::nullopt);
     best = std::min(best, time);
@@ -118,16 +114,90 @@ std::vector<double> convergence(const RecordedSpace& recorded, const std::string
   return found;
 }
 
-void simulate(std::vector<RecordedSpace> spaces, const SimulateOptions& options) {
+namespace {
+
+/// The convergence of every seed.
+class Runs {
+ public:
+  Runs(const RecordedSpace& recorded, const std::string& strategy, std::size_t evaluations,
+       const SimulateOptions& options)
+      : runs_(static_cast<std::size_t>(options.seeds)) {
+    const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    parallel_for(options.seeds, threads, [&](std::int64_t seed) {
+      runs_[static_cast<std::size_t>(seed)] =
+          convergence(recorded,
+                      {.strategy = strategy,
+                       .budget = {Budget::Unit::evaluations, static_cast<double>(evaluations)},
+                       .seed = static_cast<std::uint64_t>(seed),
+                       .run = options.run},
+                      options.ahead);
+    });
+  }
+  /// What the seeds have found after some evaluations, sorted; infinite where that is nothing.
+  std::vector<double> after(std::size_t evaluations) const {
+    std::vector<double> values;
+    for (const auto& run : runs_)
+      values.push_back(run.empty() ? INFINITY : run[std::min(evaluations, run.size()) - 1]);
+    std::ranges::sort(values);
+    return values;
+  }
+
+ private:
+  std::vector<std::vector<double>> runs_;
+};
+
+std::string text_of(const Budget& budget) {
+  return fmt::format("{}{}", budget.amount, budget.unit == Budget::Unit::percent ? " %" : "");
+}
+
+/// One row per space and strategy, and the geometric mean of each strategy over the spaces.
+void print_budgets(const std::vector<RecordedSpace>& spaces, const SimulateOptions& options) {
+  std::vector<TextTable::Column> columns = {
+      text_column("space"), {"configurations"}, text_column("strategy")};
+  for (const Budget& budget : options.at) columns.push_back({text_of(budget)});
+  TextTable table(std::move(columns));
+  struct Logs {
+    double median = 0, p90 = 0;
+  };
+  std::vector<std::vector<Logs>> sums(options.strategies.size(), std::vector<Logs>(options.at.size()));
+  const auto cell = [](double median, double p90) {
+    return fmt::format("{} ({})", ratio(median), ratio(p90));
+  };
+  for (const RecordedSpace& recorded : spaces)
+    for (std::size_t s = 0; s < options.strategies.size(); ++s) {
+      const std::size_t size = recorded.times_us.size();
+      std::size_t limit = 1;
+      for (const Budget& budget : options.at) limit = std::max(limit, budget.evaluations(size));
+      const Runs runs(recorded, options.strategies[s], limit, options);
+      std::vector<Cell> cells = {recorded.problem, std::to_string(size), options.strategies[s]};
+      for (std::size_t b = 0; b < options.at.size(); ++b) {
+        const std::vector<double> values = runs.after(options.at[b].evaluations(size));
+        const double median = quantile(values, 0.5), p90 = quantile(values, 0.9);
+        cells.push_back(cell(median, p90));
+        sums[s][b].median += std::log(median);
+        sums[s][b].p90 += std::log(p90);
+      }
+      table.add(std::move(cells));
+    }
+  const auto mean = [&](double logs) { return std::exp(logs / static_cast<double>(spaces.size())); };
+  for (std::size_t s = 0; s < options.strategies.size(); ++s) {
+    std::vector<Cell> cells = {"geometric mean", std::to_string(spaces.size()) + " spaces",
+                               options.strategies[s]};
+    for (const Logs& sum : sums[s]) cells.push_back(cell(mean(sum.median), mean(sum.p90)));
+    table.add(std::move(cells));
+  }
+  print(options.log, "best time found over the optimum, median (p90) of {} seeds, by evaluations\n",
+        options.seeds);
+  print(options.log, table);
+}
+
+void print_convergence(const std::vector<RecordedSpace>& spaces, const SimulateOptions& options) {
   std::unique_ptr<CsvFile> csv;
   if (!options.csv.empty())
     csv = std::make_unique<CsvFile>(
         options.csv, std::vector<std::string>{"problem", "configurations", "strategy", "seeds", "ahead",
                                               "percent", "evaluations", "median", "p10", "p90"});
-  for (RecordedSpace& recorded : spaces) {
-    if (!options.resources)
-      for (SearchCandidate& c : recorded.space.candidates)
-        c.registers = c.shared_bytes = c.spill_bytes = c.occupancy_pct = std::nullopt;
+  for (const RecordedSpace& recorded : spaces) {
     const std::size_t size = recorded.times_us.size();
     print(options.log, "{}: {} configurations, best {:.3f} us\n", recorded.problem, size, recorded.best_us);
     TextTable table({text_column("  strategy"),
@@ -137,19 +207,11 @@ void simulate(std::vector<RecordedSpace> spaces, const SimulateOptions& options)
                      {"p10/best"},
                      {"p90/best"}});
     for (const std::string& name : options.strategies) {
-      const std::size_t limit = evaluations_at(options.budget_pct, size);
-      std::vector<std::vector<double>> runs(static_cast<std::size_t>(options.seeds));
-      const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-      parallel_for(options.seeds, threads, [&](std::int64_t seed) {
-        runs[static_cast<std::size_t>(seed)] =
-            convergence(recorded, name, static_cast<std::uint64_t>(seed), limit, options.ahead);
-      });
+      const Runs runs(recorded, name, evaluations_at(options.budget_pct, size), options);
       for (const double percent : kPercents) {
         const std::size_t at = evaluations_at(percent, size);
         if (percent > options.budget_pct) break;
-        std::vector<double> values;
-        for (const auto& run : runs) values.push_back(run[std::min(at, run.size()) - 1]);
-        std::ranges::sort(values);
+        const std::vector<double> values = runs.after(at);
         const double median = quantile(values, 0.5), p10 = quantile(values, 0.1), p90 = quantile(values, 0.9);
         table.add({"  " + name, fmt::format("{}", percent), std::to_string(at), ratio(median), ratio(p10),
                    ratio(p90)});
@@ -162,6 +224,16 @@ void simulate(std::vector<RecordedSpace> spaces, const SimulateOptions& options)
     print(options.log, table);
     std::fflush(options.log);
   }
+}
+
+}  // namespace
+
+void simulate(std::vector<RecordedSpace> spaces, const SimulateOptions& options) {
+  if (!options.resources)
+    for (RecordedSpace& recorded : spaces)
+      for (SearchCandidate& c : recorded.space.candidates)
+        c.registers = c.shared_bytes = c.spill_bytes = c.occupancy_pct = std::nullopt;
+  options.at.empty() ? print_convergence(spaces, options) : print_budgets(spaces, options);
 }
 
 }  // namespace warptune

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/core/op_table.h"
+#include "harness/search/budget.h"
 #include "harness/search/space.h"
 
 namespace warptune {
@@ -25,17 +26,18 @@ std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesy
 
 struct SimulateOptions {
   std::vector<std::string> strategies = {"guided"};
+  std::string run;  // the command line of strategy `command`
   int seeds = 100;
   double budget_pct = 15;
-  bool resources = false;  // strategies know the resources of all configurations, as after pruning
-  int ahead = 1;           // proposals in flight before the first result
+  std::vector<Budget> at = {};  // not empty: one table of all spaces at these budgets
+  bool resources = false;       // strategies know the resources of all configurations, as after pruning
+  int ahead = 1;                // proposals in flight before the first result
   std::filesystem::path csv;
   std::FILE* log = stdout;
 };
 
 /// The best time found over the optimum, after each evaluation.
-std::vector<double> convergence(const RecordedSpace& recorded, const std::string& strategy,
-                                std::uint64_t seed, std::size_t evaluations, int ahead);
+std::vector<double> convergence(const RecordedSpace& recorded, const SearchChoice& choice, int ahead);
 
 /// Prints for each space and strategy the best time found over the optimum, by number of evaluations.
 void simulate(std::vector<RecordedSpace> spaces, const SimulateOptions& options);

@@ -18,8 +18,10 @@ struct SearchCandidate {
 };
 
 struct SearchSpace {
+  std::string problem = {};
   std::vector<SearchCandidate> candidates;
-  double floor_us = 0;              // no time is below it; 0: unknown
+  std::map<std::string, std::vector<std::string>> constraints = {};  // that the candidates meet, by variant
+  double floor_us = 0;                                               // no time is below it; 0: unknown
   std::vector<std::size_t> likely;  // candidates known to be good elsewhere: a search begins with them
 };
 

@@ -27,8 +27,8 @@ class Listed final : public Strategy {
 }  // namespace
 
 const std::vector<std::string>& strategy_names() {
-  static const std::vector<std::string> names = {"exhaustive", "random", "local_search", "bayesian",
-                                                 "guided"};
+  static const std::vector<std::string> names = {"exhaustive", "random", "local_search",
+                                                 "bayesian",   "guided", "command"};
   return names;
 }
 
@@ -41,12 +41,15 @@ std::unique_ptr<Strategy> make_random(const SearchSpace& space, std::uint64_t se
   return std::make_unique<Listed>(shuffled(space.candidates.size(), random));
 }
 
-std::unique_ptr<Strategy> make_strategy(const std::string& name, SearchSpace space, std::uint64_t seed) {
+std::unique_ptr<Strategy> make_strategy(const SearchChoice& choice, SearchSpace space) {
+  const std::string& name = choice.strategy;
+  const std::uint64_t seed = choice.seed;
   if (name == "exhaustive") return make_exhaustive(space);
   if (name == "random") return make_random(space, seed);
   if (name == "local_search") return make_local_search(space, seed);
   if (name == "bayesian") return make_bayesian(space, seed);
   if (name == "guided") return make_guided(space, seed);
+  if (name == "command") return make_command(space, choice);
   throw InputError(
       fmt::format("unknown strategy '{}'; known are {}", brief(name), fmt::join(strategy_names(), ", ")));
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/search/budget.h"
 #include "harness/search/space.h"
 
 namespace warptune {
@@ -23,12 +24,15 @@ class Strategy {
 
 const std::vector<std::string>& strategy_names();
 /// Throws InputError for an unknown name.
-std::unique_ptr<Strategy> make_strategy(const std::string& name, SearchSpace space, std::uint64_t seed);
+std::unique_ptr<Strategy> make_strategy(const SearchChoice& choice, SearchSpace space);
 
 std::unique_ptr<Strategy> make_exhaustive(const SearchSpace& space);
 std::unique_ptr<Strategy> make_random(const SearchSpace& space, std::uint64_t seed);
 std::unique_ptr<Strategy> make_local_search(const SearchSpace& space, std::uint64_t seed);
 std::unique_ptr<Strategy> make_bayesian(const SearchSpace& space, std::uint64_t seed);
 std::unique_ptr<Strategy> make_guided(const SearchSpace& space, std::uint64_t seed);
+/// Another program proposes (docs/search.md). Its strategy throws InputError where the program ends, is late,
+/// or proposes what is not in the space.
+std::unique_ptr<Strategy> make_command(const SearchSpace& space, const SearchChoice& choice);
 
 }  // namespace warptune

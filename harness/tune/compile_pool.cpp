@@ -65,14 +65,19 @@ std::size_t CompilePool::add(const CompileTask& task) {
   return slots_.size() - 1;
 }
 
-/// The first waiting task within `ahead_` whose kernels no thread compiles.
+/// The first waiting task within `ahead_` whose kernels no thread compiles, at best of the current problem.
 std::optional<std::size_t> CompilePool::next() const {
   const std::size_t end = std::min(taken_ + ahead_, slots_.size());
-  for (std::size_t i = first_; i < end; ++i)
-    if (slots_[i].state == State::waiting &&
-        std::ranges::none_of(slots_[i].kernels, [&](const std::string& k) { return busy_.contains(k); }))
-      return i;
-  return std::nullopt;
+  std::optional<std::size_t> other;
+  for (std::size_t i = first_; i < end; ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.state != State::waiting ||
+        std::ranges::any_of(slot.kernels, [&](const std::string& k) { return busy_.contains(k); }))
+      continue;
+    if (!current_ || slot.task.problem == current_) return i;
+    if (!other) other = i;
+  }
+  return other;
 }
 
 void CompilePool::work() {
@@ -117,8 +122,9 @@ void CompilePool::time_out(std::size_t task, const std::string& why) {
 CompileResult CompilePool::take(std::size_t task, double seconds) {
   std::unique_lock lock(mutex_);
   taken_ = std::max(taken_, task);
-  work_.notify_all();
   Slot& slot = slots_[task];
+  current_ = slot.task.problem;
+  work_.notify_all();
   ready_.wait(lock, [&] { return slot.state != State::waiting; });
   const auto limit =
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));

@@ -37,7 +37,8 @@ struct CompileResult {
 class CompilePool {
  public:
   using Compile = std::function<Resources(const CompileTask&)>;
-  /// Starts up to `jobs` threads. They compile at most `ahead` tasks beyond the highest one taken. One thread
+  /// Starts up to `jobs` threads. They compile at most `ahead` tasks beyond the highest one taken, first the
+  /// ones of the same problem. One thread
   /// compiles a kernel that several tasks share; the others go on with other kernels.
   CompilePool(Compile compile, int jobs, std::size_t ahead);
   ~CompilePool();
@@ -68,10 +69,11 @@ class CompilePool {
 
   std::mutex mutex_;
   std::condition_variable work_, ready_;
-  std::deque<Slot> slots_;      // a deque keeps references valid
-  std::set<std::string> busy_;  // kernels being compiled
-  std::size_t first_ = 0;       // no task before it is waiting
-  std::size_t taken_ = 0;       // no task from it on was taken
+  std::deque<Slot> slots_;            // a deque keeps references valid
+  std::set<std::string> busy_;        // kernels being compiled
+  std::size_t first_ = 0;             // no task before it is waiting
+  std::size_t taken_ = 0;             // no task from it on was taken
+  const Problem* current_ = nullptr;  // of the last task taken: its tasks come first
   bool stop_ = false;
   std::size_t max_threads_;
   std::vector<std::jthread> threads_;

@@ -70,19 +70,30 @@ void DeviceWorker::keep_raised_peaks() {
   save_device_file(file_, facts_);
 }
 
-Measurement DeviceWorker::measure(const Job& job, Deadline& deadline) {
+Measurement DeviceWorker::measure(const Job& job, Deadline& deadline,
+                                  const std::function<void()>& meanwhile) {
   const bool slow = first_ || process_.fresh();
   first_ = false;
   const Busy busy(*this);
+  const double measured_before = stages().sum();
+  double meanwhile_seconds = 0;
+  const auto timed_meanwhile = [&] {
+    const Stopwatch watch;
+    if (meanwhile) meanwhile();
+    meanwhile_seconds += watch.seconds();
+  };
   Measurement m;
   try {
-    m = process_.run(job, deadline.seconds() + (slow ? options_.first_job_seconds : 0));
+    m = process_.run(job, deadline.seconds() + (slow ? options_.first_job_seconds : 0), timed_meanwhile);
   } catch (const InputError&) {
     throw;
   } catch (const std::exception& e) {  // no new worker: the device is gone for now
     m = {.status = Status::crash, .detail = e.what()};
   }
   keep_raised_peaks();
+  const double waited = std::max(0.0, meanwhile_seconds - (stages().sum() - measured_before));
+  waiting_seconds_ += waited;
+  busy_seconds_ -= waited;  // `busy` adds all
   if (!slow) deadline.learn(m, busy.seconds());
   return m;
 }

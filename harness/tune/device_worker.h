@@ -1,6 +1,7 @@
 #pragma once
 // One device of a sweep: its worker process under deadlines, its facts, and how long it was busy.
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,13 +49,16 @@ class DeviceWorker {
   void begin_problem() { first_ = true; }
   /// A worker that cannot be replaced counts as a crash of the job. Throws InputError where the device is
   /// gone.
-  Measurement measure(const Job& job, Deadline& deadline);
+  /// `meanwhile` runs in this process while the worker is busy.
+  Measurement measure(const Job& job, Deadline& deadline, const std::function<void()>& meanwhile = {});
   /// Throws as WorkerProcess does.
   std::vector<FinalistTimes> time(const FinalistsJob& job);
   StepTimes time(const StepJob& job);
 
   double busy_seconds() const { return busy_seconds_; }
   const StageTimes& stages() const { return process_.stages(); }
+  /// How long the worker had measured and waited for the end of a `meanwhile`. It is not busy then.
+  double waiting_seconds() const { return waiting_seconds_; }
   /// Since its first job; 0 before it.
   double working_seconds() const { return first_job_ ? first_job_->seconds() : 0; }
 
@@ -68,7 +72,7 @@ class DeviceWorker {
   std::optional<DeviceLock> lock_;
   std::filesystem::path file_;  // keeps the measured peaks
   bool first_ = true;
-  double busy_seconds_ = 0;
+  double busy_seconds_ = 0, waiting_seconds_ = 0;
   std::optional<Stopwatch> first_job_;
 };
 

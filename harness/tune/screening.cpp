@@ -10,8 +10,8 @@
 namespace warptune {
 namespace {
 
-constexpr std::size_t kAhead = 256;  // configurations compiled before the worker needs them
-constexpr int kProposals = 4;        // that a strategy makes before it knows the result of the first
+constexpr std::size_t kAhead = 256;        // configurations compiled before the worker needs them
+constexpr std::size_t kProblemsAhead = 4;  // searches whose first proposals idle compile jobs compile
 
 Status status_of(CompileResult::Kind kind) {
   switch (kind) {
@@ -118,7 +118,13 @@ void ProblemScreening::begin_search() {
   if (order_ || search_has_ended()) return;
   const SearchChoice& search = context_.sweep.search;
   const DeviceFacts& facts = context_.worker.facts();
-  SearchSpace space{.floor_us = floor_us(facts, item_.entry->op.cost(item_.problem), item_.problem)};
+  SearchSpace space{.problem = item_.problem.key(),
+                    .floor_us = floor_us(facts, item_.entry->op.cost(item_.problem), item_.problem)};
+  for (const VariantChoice& choice : item_.choices) {
+    auto& texts = space.constraints[choice.variant->name];
+    for (const auto* constraints : {&choice.variant->constraints, &choice.constraints})
+      for (const Expression& constraint : *constraints) texts.push_back(constraint.text());
+  }
   for (std::size_t i = 0; i < problem_.candidates.size(); ++i) {
     const auto resources = search.resources ? resources_to_run(i) : Resources{};
     if (!resources) continue;
@@ -130,7 +136,8 @@ void ProblemScreening::begin_search() {
       if (space.candidates[i].variant == tile.variant->name && space.candidates[i].config == tile.config)
         space.likely.push_back(i);
   const StageTimer timer(context_.stages, TuningStage::search);
-  order_.emplace(std::move(space), search, kProposals, [this](std::size_t i) { compile(searched_[i]); });
+  const int ahead = proposals_ahead(search.budget, searched_.size(), context_.compile_jobs);
+  order_.emplace(std::move(space), search, ahead, [this](std::size_t i) { compile(searched_[i]); });
 }
 
 /// What the search tries next, as an index into `searched_`.
@@ -147,7 +154,9 @@ Measurement ProblemScreening::measure(std::size_t candidate) {
     return {.status = Status::constraint, .detail = *why, .resources = build.resources};
   const Candidate& c = problem_.candidates[candidate];
   Measurement m = context_.worker.measure(
-      {item_.problem, item_.options, c.variant->name, c.config(), best_high_us_}, deadline_);
+      {item_.problem, item_.options, c.variant->name, c.config(), best_high_us_}, deadline_, [this] {
+        if (order_) order_->propose();
+      });
   if (build.resources.registers > 0 && m.resources.registers == 0) m.resources = build.resources;
   m.resources.code_hash = build.resources.code_hash;
   m.resources.compile_ms = std::max(m.resources.compile_ms, build.resources.compile_ms);
@@ -192,6 +201,8 @@ Trials ProblemScreening::run(Progress& progress, TuneSummary& summary) {
       attempt(i, progress, summary);
   while (const auto i = next_proposal()) {
     const Measurement& m = attempt(searched_[*i], progress, summary);
+    order_
+        ->propose();  // the same ones where the worker measured nothing, so that a resumed search is the same
     const bool counts = m.status == Status::ok && may_win(searched_[*i]);
     order_->tell(*i, counts ? std::optional(m.time_us) : std::nullopt);
   }
@@ -209,9 +220,13 @@ Trials ProblemScreening::run(Progress& progress, TuneSummary& summary) {
 Screening::Screening(const Sweep& sweep, const TuneOptions& options, const Schedule& schedule,
                      CompilePool::Compile compile, int compile_jobs, DeviceWorker& worker, DeviceRows& rows)
     : schedule_(schedule),
-      problems_ahead_(1 + static_cast<std::size_t>(compile_jobs / kProposals)),
-      context_{
-          sweep, options, worker, rows, PruneRules(sweep.prune), {std::move(compile), compile_jobs, kAhead}} {
+      context_{sweep,
+               options,
+               worker,
+               rows,
+               PruneRules(sweep.prune),
+               compile_jobs,
+               {std::move(compile), compile_jobs, kAhead}} {
   for (const ScheduledProblem& p : schedule) {
     ProblemScreening& problem = problems_.try_emplace(&p, p, context_).first->second;
     if (!sweep.search.searching() || sweep.search.resources) problem.compile_all();
@@ -222,7 +237,7 @@ Trials Screening::run(const ScheduledProblem& problem, Progress& progress, TuneS
   const SearchChoice& search = context_.sweep.search;
   if (search.searching() && !search.resources) {
     const auto at = static_cast<std::size_t>(&problem - schedule_.data());
-    for (const ScheduledProblem& p : schedule_.subspan(at, std::min(problems_ahead_, schedule_.size() - at)))
+    for (const ScheduledProblem& p : schedule_.subspan(at, std::min(kProblemsAhead, schedule_.size() - at)))
       problems_.at(&p).begin_search();
   }
   Trials trials = problems_.at(&problem).run(progress, summary);

@@ -26,6 +26,7 @@ struct ScreeningContext {
   DeviceWorker& worker;
   DeviceRows& rows;
   const PruneRules prune;
+  const int compile_jobs;
   CompilePool pool;
   StageTimes stages = {};  // of this process
 };
@@ -95,7 +96,6 @@ class Screening {
 
  private:
   const std::span<const ScheduledProblem> schedule_;
-  const std::size_t problems_ahead_;  // searches that are begun
   ScreeningContext context_;
   std::map<const ScheduledProblem*, ProblemScreening> problems_;  // not run yet
 };

@@ -46,7 +46,7 @@ void read_sampling(const YamlReader& yaml, const YAML::Node& node, BenchOptions&
 
 SearchChoice search_of(const YamlReader& yaml, const YAML::Node& node) {
   SearchChoice search;
-  if (node.IsMap()) yaml.expect_keys(node, "'strategy'", {"name", "budget", "seed", "resources"});
+  if (node.IsMap()) yaml.expect_keys(node, "'strategy'", {"name", "budget", "seed", "resources", "run"});
   const YAML::Node name = node.IsMap() ? node["name"] : node;
   if (!name) yaml.fail(node, "'strategy' needs 'name'");
   search.strategy = yaml.text(name, "'strategy'");
@@ -55,7 +55,12 @@ SearchChoice search_of(const YamlReader& yaml, const YAML::Node& node) {
     yaml.fail(name, fmt::format("unknown strategy '{}'{}", brief(search.strategy),
                                 did_you_mean(search.strategy, known)));
   if (search.strategy != "exhaustive") search.budget = parse_budget("15%");
+  const bool is_command = search.strategy == "command";
+  if (is_command != (node.IsMap() && node["run"]))
+    yaml.fail(name, is_command ? "strategy 'command' needs 'run', the command line of a program that proposes"
+                               : fmt::format("'run' is for strategy 'command', not '{}'", search.strategy));
   if (!node.IsMap()) return search;
+  if (is_command) search.run = yaml.text(node["run"], "'run'");
   if (const YAML::Node budget = node["budget"])
     search.budget = yaml.at(budget, [&] { return parse_budget(yaml.text(budget, "'budget'")); });
   if (node["resources"]) search.resources = yaml.yes(node["resources"], "'resources'");

@@ -138,16 +138,17 @@ void WorkerProcess::take_news(const Json& answer) {
   if (answer.contains("stages")) stages_ += stage_times_of(answer.at("stages"));
 }
 
-Measurement WorkerProcess::run(const Job& job, double seconds) {
-  Measurement measurement = retried([&] { return run_once(job, seconds); });
+Measurement WorkerProcess::run(const Job& job, double seconds, const std::function<void()>& meanwhile) {
+  Measurement measurement = retried([&] { return run_once(job, seconds, meanwhile); });
   if (killed_)
     measurement.detail += fmt::format("; {} workers in a row: out of memory, or someone killed them", kTries);
   return measurement;
 }
 
-Measurement WorkerProcess::run_once(const Job& job, double seconds) {
+Measurement WorkerProcess::run_once(const Job& job, double seconds, const std::function<void()>& meanwhile) {
   fresh_ = false;
   send(to_json(job));
+  if (meanwhile) meanwhile();
   const auto [kind, json, why] = receive(seconds);
   if (kind == Kind::late)
     return {.status = Status::timeout, .detail = fmt::format("no result within {:.4g} seconds", seconds)};

@@ -1,6 +1,7 @@
 #pragma once
 // The parent's side of a worker: starts it, sends jobs with a deadline, replaces it when it hangs or dies.
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -30,7 +31,8 @@ class WorkerProcess {
   /// Returns the result of a job. A worker past the deadline is killed (timeout); a worker that dies or
   /// answers with anything else makes the job a crash. In each case the next job starts a new worker. If
   /// someone else killed the worker (SIGKILL), the job is tried again, three times in all.
-  Measurement run(const Job& job, double seconds);
+  /// `meanwhile`, if any, runs in this process while the worker is busy.
+  Measurement run(const Job& job, double seconds, const std::function<void()>& meanwhile = {});
   /// Times finalists. Throws runtime_error with the reason if the answer is late, or if the worker dies or
   /// loses its device; the next job starts a new worker.
   std::vector<FinalistTimes> run(const FinalistsJob& job, double seconds);
@@ -61,7 +63,7 @@ class WorkerProcess {
   /// Sends a job and reads the answer of this type. Throws as run() does for finalists.
   template <class Read>
   auto answer(const nlohmann::json& job, const char* type, double seconds, Read&& read);
-  Measurement run_once(const Job& job, double seconds);
+  Measurement run_once(const Job& job, double seconds, const std::function<void()>& meanwhile);
 
   const std::vector<std::string> words_;  // the command line of the worker
   const std::string device_;

@@ -82,7 +82,9 @@ TEST(RecordedJson, ATimeOfNaNInT4Failed) {
 TEST(KernelTunerCache, StrategiesRunOnIt) {
   const RecordedSpace recorded = space_in(kCache);
   for (const char* strategy : {"exhaustive", "random", "guided", "local_search", "bayesian"})
-    EXPECT_EQ(convergence(recorded, strategy, 0, 24, 1).back(), 1) << strategy;
+    EXPECT_EQ(
+        convergence(recorded, {.strategy = strategy, .budget = parse_budget("24"), .seed = 0}, 1).back(), 1)
+        << strategy;
 }
 
 TEST(RecordedJson, RefusesOtherFilesInOneSentence) {

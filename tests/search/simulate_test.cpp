@@ -28,7 +28,7 @@ TEST(Simulate, ReadsASweep) {
   ASSERT_EQ(spaces.size(), 1u);
   EXPECT_EQ(spaces[0].times_us, (std::vector<double>{2, INFINITY}));
   EXPECT_EQ(spaces[0].best_us, 2);
-  EXPECT_EQ(convergence(spaces[0], "exhaustive", 0, 2, 1), (std::vector<double>{1, 1}));
+  EXPECT_EQ(convergence(spaces[0], {.budget = parse_budget("2")}, 1), (std::vector<double>{1, 1}));
   EXPECT_THROW(recorded_spaces(ops(), path, "nothing"), InputError);
 }
 

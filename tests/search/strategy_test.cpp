@@ -7,6 +7,7 @@
 
 #include "harness/core/error.h"
 #include "harness/search/budget.h"
+#include "harness/search/search_order.h"
 #include "harness/search/simulate.h"
 
 namespace warptune {
@@ -31,11 +32,27 @@ RecordedSpace bowl() {
   return r;
 }
 
+/// All but `command`, which is another program.
+std::vector<std::string> own_strategies() {
+  std::vector<std::string> names = strategy_names();
+  std::erase(names, "command");
+  return names;
+}
+
+std::vector<double> found(const RecordedSpace& r, const std::string& name, std::uint64_t seed,
+                          std::size_t evaluations, int ahead = 1) {
+  return convergence(r,
+                     {.strategy = name,
+                      .budget = {Budget::Unit::evaluations, static_cast<double>(evaluations)},
+                      .seed = seed},
+                     ahead);
+}
+
 TEST(Strategy, EachProposesAllCandidatesOnce) {
   const RecordedSpace r = bowl();
-  for (const std::string& name : strategy_names()) {
+  for (const std::string& name : own_strategies()) {
     if (name == "bayesian" || name == "guided") continue;  // in the next test, with a bound
-    const auto strategy = make_strategy(name, r.space, 3);
+    const auto strategy = make_strategy({.strategy = name, .seed = 3}, r.space);
     std::set<std::size_t> seen;
     while (const auto next = strategy->next()) {
       EXPECT_TRUE(seen.insert(*next).second) << name;
@@ -49,7 +66,7 @@ TEST(Strategy, SurrogatesProposeNothingTwiceWithFailuresAndSeveralInFlight) {
   RecordedSpace r = bowl();
   r.space.candidates.resize(40);
   for (const char* name : {"bayesian", "guided"}) {
-    const auto strategy = make_strategy(name, r.space, 3);
+    const auto strategy = make_strategy({.strategy = name, .seed = 3}, r.space);
     std::set<std::size_t> seen;
     std::vector<std::size_t> proposed;
     while (const auto next = strategy->next()) {
@@ -68,7 +85,7 @@ TEST(Strategy, SearchesBeginWithTheLikelyCandidates) {
   RecordedSpace r = bowl();
   r.space.likely = {77, 300};
   for (const char* name : {"local_search", "bayesian", "guided"}) {
-    const auto strategy = make_strategy(name, r.space, 3);
+    const auto strategy = make_strategy({.strategy = name, .seed = 3}, r.space);
     EXPECT_EQ(strategy->next(), 77u) << name;
     EXPECT_EQ(strategy->next(), 300u) << name;
   }
@@ -76,21 +93,36 @@ TEST(Strategy, SearchesBeginWithTheLikelyCandidates) {
 
 TEST(Strategy, SameSeedSameSearch) {
   const RecordedSpace r = bowl();
-  for (const std::string& name : strategy_names())
-    EXPECT_EQ(convergence(r, name, 7, 30, 1), convergence(r, name, 7, 30, 1)) << name;
-  EXPECT_NE(convergence(r, "random", 7, 30, 1), convergence(r, "random", 8, 30, 1));
+  for (const std::string& name : own_strategies())
+    EXPECT_EQ(found(r, name, 7, 30), found(r, name, 7, 30)) << name;
+  EXPECT_NE(found(r, "random", 7, 30), found(r, "random", 8, 30));
 }
 
 TEST(Strategy, GuidedFindsTheMinimumOfABowl) {
   const RecordedSpace r = bowl();
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    const auto found = convergence(r, "guided", seed, r.times_us.size() * 15 / 100, 1);
-    ASSERT_EQ(found.size(), 75u);
-    EXPECT_EQ(found.back(), 1) << seed;
+    const auto best = found(r, "guided", seed, r.times_us.size() * 15 / 100);
+    ASSERT_EQ(best.size(), 75u);
+    EXPECT_EQ(best.back(), 1) << seed;
   }
 }
 
-TEST(Strategy, UnknownNameIsAnError) { EXPECT_THROW(make_strategy("best", {}, 1), InputError); }
+TEST(Strategy, GuidedFindsTheMinimumWithManyInFlight) {
+  const RecordedSpace r = bowl();
+  const int ahead = proposals_ahead(parse_budget("15%"), r.times_us.size(), 32);
+  EXPECT_EQ(ahead, 12) << "a sixth of the evaluations";
+  for (std::uint64_t seed = 0; seed < 10; ++seed)
+    EXPECT_LE(found(r, "guided", seed, r.times_us.size() * 15 / 100, ahead).back(), 1.03) << seed;
+}
+
+TEST(Strategy, AsManyAreInFlightAsThereAreCompileJobs) {
+  EXPECT_EQ(proposals_ahead(parse_budget("60"), 1000, 7), 7);
+  EXPECT_EQ(proposals_ahead(parse_budget("60"), 1000, 2), 4) << "at least four";
+  EXPECT_EQ(proposals_ahead(parse_budget("8"), 1000, 16), 4) << "a short search knows its results";
+  EXPECT_EQ(proposals_ahead(parse_budget("2s"), 1000, 16), 8);
+}
+
+TEST(Strategy, UnknownNameIsAnError) { EXPECT_THROW(make_strategy({.strategy = "best"}, {}), InputError); }
 
 TEST(Budget, Forms) {
   EXPECT_EQ(parse_budget("40").evaluations(100), 40u);
