@@ -44,7 +44,8 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
   return m;
 }
 
-std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& finalists, int rounds) {
+std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& finalists, int rounds,
+                                                   bool other_caches) {
   Workbench& work = *work_;
   const StageTimer timer(work.times(), TuningStage::finalists);
   Device& device = work.device();
@@ -55,7 +56,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
   std::vector<Entrant> entrants(finalists.size());
   std::vector<FinalistTimes> times(finalists.size());
   std::vector<Measurement> state(finalists.size());  // the failure of each, if any
-  const bool is_hot = work.options().cache == CacheMode::hot;
+  const bool hot_too = other_caches && work.options().cache != CacheMode::hot;
 
   work.begin();
   for (std::size_t i = 0; i < finalists.size(); ++i)
@@ -69,7 +70,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       device.reset_persisting_cache();
       e.rotating = work.record_sample(e.prepared);
       e.once.graph = work.recorded_once(e.prepared);
-      if (!is_hot) e.hot = work.record_sample(e.prepared, true);
+      if (hot_too) e.hot = work.record_sample(e.prepared, true);
     });
 
   const InterleaveRule rule{
@@ -96,8 +97,8 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
     }
   };
   phase(&FinalistTimes::main, &Entrant::rotating, work.flush());
-  if (!is_hot) phase(&FinalistTimes::hot, &Entrant::hot, false);
-  phase(&FinalistTimes::isolated, &Entrant::once, true);
+  if (hot_too) phase(&FinalistTimes::hot, &Entrant::hot, false);
+  if (other_caches) phase(&FinalistTimes::isolated, &Entrant::once, true);
 
   bool all_right = true;
   work.change_inputs();
@@ -120,8 +121,8 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
     }
     all_right = all_right && m.status == Status::ok;
     check_peaks(times[i].main, Timing::main);
-    if (!is_hot) check_peaks(times[i].hot, Timing::hot);
-    check_peaks(times[i].isolated, Timing::isolated);
+    if (hot_too) check_peaks(times[i].hot, Timing::hot);
+    if (other_caches) check_peaks(times[i].isolated, Timing::isolated);
     if (m.status != Status::ok) {  // it may have changed the tensors of the next
       work.begin();
     }

@@ -57,8 +57,10 @@ class Bench {
   /// its status. Errors of the device itself (a sticky CUDA error) are thrown. `best_us`: the upper end of
   /// the interval of the best so far; a configuration that is surely slower is abandoned after a few samples.
   Measurement run(const Variant& variant, const Config& config, double best_us = Measurement::NAN_VALUE);
-  /// Times finalists (which run() has verified) interleaved, A B C A B C, and verifies each again.
-  std::vector<FinalistTimes> time_interleaved(const std::vector<Finalist>& finalists, int rounds);
+  /// Times finalists (which run() has verified) interleaved, A B C A B C, and verifies each again. Without
+  /// `other_caches` only in the bench's cache mode.
+  std::vector<FinalistTimes> time_interleaved(const std::vector<Finalist>& finalists, int rounds,
+                                              bool other_caches = true);
   const Problem& problem() const;
   /// How long the stages took since the last call.
   StageTimes take_times();

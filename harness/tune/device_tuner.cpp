@@ -63,6 +63,7 @@ TuneSummary DeviceTuner::run(Progress& progress, const TimeLimit& limit) {
   summary_.tuning_seconds = watch.seconds();
   summary_.stages = worker_.stages();
   summary_.stages += screening_.stages();
+  summary_.stages[TuningStage::search] += worker_.waiting_seconds();
   return std::move(summary_);
 }
 
@@ -78,6 +79,9 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   const auto finalists =
       choose_finalists(trials.measurements, problem.candidates.size() > 1 ? item.finalists : 0, trials.peers);
   time_finalists(item, finalists, trials, worker_, rows_, options_.log);
+  if (!sweep_.share.empty())
+    summary_.shared.push_back(
+        {summary_.csv, name_of(item.options.cache), item.problem, screened_times(trials)});
   for (const std::size_t i : trials.peers) trials.measurements[i].sampling = SamplingClass::abandoned;
   const auto choice = choose_winner(trials.measurements);
   if (!choice) {

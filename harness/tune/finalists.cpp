@@ -14,6 +14,7 @@ namespace warptune {
 namespace {
 
 constexpr int kRounds = 21;
+constexpr double kCannotWin = 1.05;  // the lower end of an interval over the upper end of the fastest one
 
 using Indices = std::vector<std::size_t>;
 
@@ -55,8 +56,17 @@ std::vector<std::size_t> choose_finalists(std::span<const Measurement> measureme
                                           std::span<const std::size_t> peers) {
   std::vector<std::size_t> chosen;
   if (count <= 0) return chosen;
-  for (std::size_t i = 0; i < measurements.size(); ++i)
-    if (may_win(measurements[i])) chosen.push_back(i);
+  double fastest_high = INFINITY;
+  for (std::size_t i = 0; i < measurements.size(); ++i) {
+    if (!may_win(measurements[i])) continue;
+    chosen.push_back(i);
+    const bool is_peer = std::ranges::find(peers, i) != peers.end();
+    if (!is_peer) fastest_high = std::fmin(fastest_high, measurements[i].ci_high_us);
+  }
+  std::erase_if(chosen, [&](std::size_t i) {
+    return std::ranges::find(peers, i) == peers.end() &&
+           measurements[i].ci_low_us > kCannotWin * fastest_high;
+  });
   std::ranges::stable_sort(chosen, {}, [&](std::size_t i) { return measurements[i].time_us; });
   int left = count, peers_left = 1;
   std::erase_if(chosen, [&](std::size_t i) {
@@ -89,7 +99,11 @@ std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
 void time_finalists(const SweepItem& item, const Indices& finalists, Trials& trials, DeviceWorker& worker,
                     DeviceRows& rows, std::FILE* log) {
   if (finalists.empty() || (!trials.any_new && recall(item, finalists, trials, rows))) return;
-  FinalistsJob job{.problem = item.problem, .options = item.options, .rounds = kRounds, .finalists = {}};
+  FinalistsJob job{.problem = item.problem,
+                   .options = item.options,
+                   .rounds = kRounds,
+                   .finalists = {},
+                   .other_caches = item.other_caches};
   for (const std::size_t i : finalists)
     job.finalists.push_back({trials.candidates[i].variant->name, trials.candidates[i].config()});
   std::vector<FinalistTimes> times;
@@ -111,8 +125,10 @@ void time_finalists(const SweepItem& item, const Indices& finalists, Trials& tri
       m->sampling = m == &t.main ? SamplingClass::finalist : SamplingClass::other_cache;
     }
     rows.write(item, candidate, t.main);
-    if (item.options.cache == CacheMode::cold) rows.write(item, candidate, t.hot, "hot");
-    rows.write(item, candidate, t.isolated, "isolated");
+    if (item.other_caches) {
+      if (item.options.cache == CacheMode::cold) rows.write(item, candidate, t.hot, "hot");
+      rows.write(item, candidate, t.isolated, "isolated");
+    }
     measurement = t.main;
     trials.runs[finalists[f]] = rows.run_id();
   }

@@ -18,7 +18,8 @@ namespace warptune {
 inline constexpr double kSameTime = 0.005;
 
 /// The indices of the fastest verified configurations that were not abandoned, at most `count`, fastest
-/// first. Of `peers`, which cannot win, only the fastest is among them, and it is not counted.
+/// first, without those that are surely slower than the fastest: by 5 % between their intervals. Of `peers`,
+/// which cannot win, only the fastest is among them, and it is not counted.
 std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count,
                                           std::span<const std::size_t> peers = {});
 

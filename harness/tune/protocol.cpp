@@ -256,6 +256,7 @@ Job job_of(const Json& json) {
 Json to_json(const FinalistsJob& job) {
   Json json = bench_json("finalists", job.problem, job.options);
   json["rounds"] = job.rounds;
+  json["other_caches"] = job.other_caches;
   json["finalists"] = Json::array();
   for (const auto& entry : job.finalists)
     json["finalists"].push_back({{"variant", entry.variant}, {"config", list_of(entry.config)}});
@@ -266,7 +267,8 @@ FinalistsJob finalists_job_of(const Json& json) {
   FinalistsJob job{.problem = problem_of(json),
                    .options = options_of(json),
                    .rounds = get<int>(json, "rounds"),
-                   .finalists = {}};
+                   .finalists = {},
+                   .other_caches = get<bool>(json, "other_caches")};
   for (const Json& entry : list(json, "finalists"))
     job.finalists.push_back({get<std::string>(entry, "variant"), assignment(entry, "config")});
   return job;

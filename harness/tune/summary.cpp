@@ -26,6 +26,7 @@ TuneSummary added_up(std::vector<TuneSummary> parts) {
     sum.stages += parts[i].stages;
     std::ranges::move(parts[i].winners, std::back_inserter(sum.winners));
     std::ranges::move(parts[i].unsolved, std::back_inserter(sum.unsolved));
+    std::ranges::move(parts[i].shared, std::back_inserter(sum.shared));
   }
   return sum;
 }

@@ -9,6 +9,7 @@
 #include "harness/measure/measurement.h"
 #include "harness/measure/speed_table.h"
 #include "harness/measure/stage_times.h"
+#include "harness/tune/shared_choice.h"
 
 namespace warptune {
 
@@ -35,6 +36,7 @@ struct TuneSummary {
   StageTimes stages;                            // of the tuning_seconds
   std::vector<ProblemWinner> winners;           // problems without one are missing
   std::vector<Problem> unsolved;
+  std::vector<ProblemTimes> shared;  // of all problems, where the sweep wants configurations for families
   std::filesystem::path csv, wisdom;
 };
 

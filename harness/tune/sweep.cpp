@@ -54,9 +54,10 @@ class Loader {
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops', 'models' or 'steps'");
     yaml_.expect_keys(
         root, "a sweep",
-        {"name",     "device",    "dtypes",      "cache",           "seed",         "inputs",     "output",
-         "sampling", "finalists", "max_configs", "constraint_rows", "missing",      "prune",      "strategy",
-         "ops",      "models",    "steps",       "kernels",         "kernel_files", "ops_defined"});
+        {"name",    "device",       "dtypes",      "cache",        "seed",        "inputs",
+         "output",  "sampling",     "finalists",   "other_caches", "max_configs", "constraint_rows",
+         "missing", "prune",        "strategy",    "ops",          "models",      "steps",
+         "kernels", "kernel_files", "ops_defined", "tune"});
     read_name(root);
     if (defines_kernels(root)) {
       sweep_.kernels.paths = {std::filesystem::absolute(path_)};
@@ -74,6 +75,7 @@ class Loader {
     if (root["strategy"]) sweep_.search = search_of(yaml_, root["strategy"]);
     if (root["max_configs"]) max_configs_ = max_configs_of(yaml_, root["max_configs"]);
     if (root["finalists"]) finalists_ = count_of(yaml_, root["finalists"], "finalists");
+    if (root["other_caches"]) other_caches_ = yaml_.yes(root["other_caches"], "'other_caches'");
     if (root["missing"]) sweep_.missing = yaml_.yes(root["missing"], "'missing'");
     if (root["constraint_rows"])
       sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");
@@ -93,6 +95,7 @@ class Loader {
       yaml_.expect_list(root["steps"], "'steps'");
       for (const YAML::Node& node : root["steps"]) read_steps(node);
     }
+    if (root["tune"]) read_tune(root["tune"]);
     for (const auto& [tensor, used] : inputs_used_)
       if (!used) yaml_.fail(root["inputs"], fmt::format("no problem has an input '{}'", brief(tensor)));
     return std::move(sweep_);
@@ -104,6 +107,18 @@ class Loader {
     if (named) sweep_.name = yaml_.text(named, "'name'");
     if (const std::string fault = fault_of_sweep_name(sweep_.name); !fault.empty())
       yaml_.fail(named ? named : root, fmt::format("'name' is '{}'; {}", brief(sweep_.name), fault));
+  }
+
+  void read_tune(const YAML::Node& node) {
+    yaml_.expect_map(node, "'tune'");
+    yaml_.expect_keys(node, "'tune'", {"share"});
+    for (const YAML::Node& dim : yaml_.items(node["share"], "'share'")) {
+      sweep_.share.push_back(yaml_.text(dim, "a dim of 'share'"));
+      const auto has = [&](const SweepItem& item) { return item.entry->op.find_dim(sweep_.share.back()); };
+      if (std::ranges::none_of(sweep_.items, has))
+        yaml_.fail(dim, fmt::format("'share' names '{}', and no op of the sweep has that dim",
+                                    brief(sweep_.share.back())));
+    }
   }
 
   /// Inputs of all ops and models that have such a tensor; one has it at least.
@@ -306,6 +321,7 @@ class Loader {
   /// A problem that comes up twice is solved once, by the variants of both.
   void add(SweepItem item, const YAML::Node& from) {
     item.finalists = finalists_;
+    item.other_caches = other_caches_;
     const auto [at, is_new] =
         index_of_item_.try_emplace({item.problem.key(), item.options.cache}, sweep_.items.size());
     if (is_new) {
@@ -336,6 +352,7 @@ class Loader {
   BenchOptions options_;
   std::vector<DType> dtypes_ = {DType::bf16};
   int max_configs_ = 0, finalists_ = 8;
+  bool other_caches_ = false;
   double counted_ = 0;                       // problems so far, with repetitions
   std::map<std::string, bool> inputs_used_;  // tensors of the sweep's inputs, and whether a problem has them
 };

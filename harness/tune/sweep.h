@@ -20,7 +20,8 @@ struct Sweep {
   bool constraint_rows = false;    // write a row for each configuration that the constraints exclude
   std::vector<std::string> prune;  // conditions on compiled resources: such a configuration is not run
   SearchChoice search;
-  const OpTable* ops = nullptr;  // with kernels of the user, own_ops
+  std::vector<std::string> share = {};  // dims over which problems share one configuration
+  const OpTable* ops = nullptr;         // with kernels of the user, own_ops
   std::vector<SweepItem> items;
   std::vector<StepItem> steps;  // after the items
   KernelFiles kernels = {};     // files with kernels of the user, whose variants are among the choices

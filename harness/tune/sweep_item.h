@@ -26,11 +26,12 @@ struct SweepItem {
   Problem problem;
   BenchOptions options;
   std::vector<VariantChoice> choices;
-  int finalists = 8;    // the number of fastest configurations that are timed again, interleaved
-  int max_configs = 0;  // limit of each variant's configurations, evenly spread; 0: all
-  bool named = false;   // the file names the variants: it is an error if none of them fits the device
-  std::string where;    // "FILE:LINE", for that error
-  double share = 0;     // its part of the roofline time of the model's decode step or prefill; 0: no model
+  int finalists = 8;          // the number of fastest configurations that are timed again, interleaved
+  bool other_caches = false;  // finalists are timed in the other cache states too
+  int max_configs = 0;        // limit of each variant's configurations, evenly spread; 0: all
+  bool named = false;         // the file names the variants: it is an error if none of them fits the device
+  std::string where;          // "FILE:LINE", for that error
+  double share = 0;  // its part of the roofline time of the model's decode step or prefill; 0: no model
 };
 
 /// A model's decode step, whose plans are tuned together.

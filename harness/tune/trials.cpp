@@ -33,6 +33,15 @@ Speed speed_of(const SweepItem& item, const Trials& trials, const Measurement& m
   return speed;
 }
 
+std::map<std::pair<std::string, std::string>, double> screened_times(const Trials& trials) {
+  std::map<std::pair<std::string, std::string>, double> times;
+  for (std::size_t i = 0; i < trials.candidates.size(); ++i)
+    if (trials.measurements[i].status == Status::ok &&
+        std::ranges::find(trials.peers, i) == trials.peers.end())
+      times[{trials.candidates[i].variant->name, trials.candidates[i].config().str()}] = trials.first_us[i];
+  return times;
+}
+
 std::vector<VariantTimes> times_to_record(const Trials& trials, const OpEntry& op, const Compiler& compiler,
                                           double best_us) {
   constexpr double kSlowest = 4;

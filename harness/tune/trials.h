@@ -1,6 +1,8 @@
 #pragma once
 // The configurations of a problem that were tried, and what their measurements say together.
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/device/compile.h"
@@ -26,6 +28,9 @@ struct Trials {
 
 /// The speed of a configuration, with the best times of naive and library variants.
 Speed speed_of(const SweepItem& item, const Trials& trials, const Measurement& measurement);
+
+/// The times of the screening of all configurations that are correct and can win.
+std::map<std::pair<std::string, std::string>, double> screened_times(const Trials& trials);
 
 /// The times that choices for other problems need (TunedPlans::likely()): the 8 fastest and the best of every
 /// variant, without those more than 4 times slower than `best_us`. They are the times of the screening:

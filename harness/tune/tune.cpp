@@ -160,6 +160,7 @@ TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
   tune_steps(fleet, sweep, options, limit, summary);
   summary.seconds = watch.seconds();
   print_summary(options.log, summary, options.verbose);
+  report_shared_choices(options.log, summary.shared, sweep.share);
   return summary;
 }
 

@@ -26,8 +26,8 @@ Ended run(const std::string& arguments, const std::string& streams = "2>&1") {
 std::string sweep_file() {
   const auto path = fs::path(::testing::TempDir()) / "cli.yaml";
   std::ofstream(path)
-      << "sampling: {min_samples: 6, max_time: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
-         "    problems: [{tokens: 2, hidden: [8, 33]}]\n";
+      << "sampling: {min_samples: 6, max_time: 0.01}\nother_caches: true\nops:\n  - op: rms_norm\n"
+         "    dtypes: fp32\n    problems: [{tokens: 2, hidden: [8, 33]}]\n";
   return path.string();
 }
 

@@ -26,9 +26,10 @@ using Indices = std::vector<std::size_t>;
 TEST(Finalists, AreTheFastestCorrectAndNotAbandoned) {
   Measurement abandoned = timed(0.4, 0.5, 0.6);
   abandoned.sampling = SamplingClass::abandoned;
-  const std::vector<Measurement> all = {timed(2.9, 3, 3.1), with(Status::wrong_result, timed(0.1, 0.1, 0.1)),
-                                        timed(1.9, 2, 2.1), abandoned,
-                                        timed(0.9, 1, 1.1), with(Status::too_fast, timed(0, 0, 0))};
+  const std::vector<Measurement> all = {
+      timed(1.13, 1.2, 1.3), with(Status::wrong_result, timed(0.1, 0.1, 0.1)),
+      timed(1, 1.1, 1.2),    abandoned,
+      timed(0.9, 1, 1.1),    with(Status::too_fast, timed(0, 0, 0))};
   EXPECT_EQ(choose_finalists(all, 8), (Indices{4, 2, 0}));
   EXPECT_EQ(choose_finalists(all, 2), (Indices{4, 2}));
   EXPECT_EQ(choose_finalists(all, 0), Indices{});
@@ -36,12 +37,19 @@ TEST(Finalists, AreTheFastestCorrectAndNotAbandoned) {
 }
 
 TEST(Finalists, OfPeersOnlyTheFastestIsTimedBesideTheOthers) {
-  const std::vector<Measurement> all = {timed(0.9, 1, 1.1), timed(0.4, 0.5, 0.6), timed(2.9, 3, 3.1),
-                                        timed(1.9, 2, 2.1), timed(3.9, 4, 4.1)};
+  const std::vector<Measurement> all = {timed(0.9, 1, 1.1), timed(0.4, 0.5, 0.6), timed(2.1, 3, 3.1),
+                                        timed(1.9, 2, 2.1), timed(2.2, 4, 4.1)};
   const Indices peers = {0, 1};
   EXPECT_EQ(choose_finalists(all, 2, peers), (Indices{1, 3, 2}));
   EXPECT_EQ(choose_finalists(all, 8, peers), (Indices{1, 3, 2, 4}));
   EXPECT_EQ(choose_finalists(all, 0, peers), Indices{});
+}
+
+TEST(Finalists, AreNotThoseThatAreSurelySlower) {
+  const std::vector<Measurement> all = {timed(1.06, 1.07, 1.08), timed(1.0, 1.0, 1.0),
+                                        timed(1.04, 1.06, 1.08)};
+  EXPECT_EQ(choose_finalists(all, 8), (Indices{1, 2}));
+  EXPECT_EQ(choose_finalists(all, 8, Indices{1}), (Indices{1, 2, 0})) << "a peer decides nothing";
 }
 
 TEST(Winner, IsTheFastestWithoutTies) {

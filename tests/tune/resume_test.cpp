@@ -172,11 +172,14 @@ TEST(Resume, FinalistsAreReusedOrTimed) {
   const auto winner = [&] { return Wisdom::load(folder / "host" / "wisdom.json").winners().at(0); };
   ASSERT_EQ(run_shell(tune).code, 0);
   const auto rows = read_csv(csv);
-  const auto finalists = std::ranges::count_if(first_rows(rows), [](const auto& row) {
+  const auto may_win = std::ranges::count_if(first_rows(rows), [](const auto& row) {
     return row.at("detail").find(kAbandoned) == std::string::npos;  // on a busy machine some are
   });
+  const auto finalists =
+      std::ranges::count_if(rows, [](const auto& row) { return row.at("sampling") == "finalist"; });
   EXPECT_GE(finalists, 1);
-  EXPECT_EQ(static_cast<long>(rows.size()), 3 + 3 * finalists);
+  EXPECT_LE(finalists, may_win) << "some may be surely slower";
+  EXPECT_EQ(static_cast<long>(rows.size()), 3 + finalists) << "one cache state each";
   const Winner before = winner();
   for (const VariantTimes& times : before.times)  // times of the screening, taken at the same temperature
     for (const VariantTimes::Row& kept : times.rows)
