@@ -181,8 +181,7 @@ void print_budgets(const std::vector<RecordedSpace>& spaces, const SimulateOptio
     }
   const auto mean = [&](double logs) { return std::exp(logs / static_cast<double>(spaces.size())); };
   for (std::size_t s = 0; s < options.strategies.size(); ++s) {
-    std::vector<Cell> cells = {"geometric mean", std::to_string(spaces.size()) + " spaces",
-                               options.strategies[s]};
+    std::vector<Cell> cells = {"geometric mean", counted(spaces.size(), "space"), options.strategies[s]};
     for (const Logs& sum : sums[s]) cells.push_back(cell(mean(sum.median), mean(sum.p90)));
     table.add(std::move(cells));
   }
