@@ -48,6 +48,14 @@ ExpectedElements::ExpectedElements(Device& device, const TensorSpec& spec,
   want_there_ = uploaded(device, want_);
   slack_there_ = uploaded(device, slack);
   device.synchronize();  // the copies read the vectors
+  sums_ = device.checksums(regions());
+}
+
+std::vector<Region> ExpectedElements::regions() const {
+  std::vector<Region> regions;
+  for (const Buffer* there : {&index_there_, &want_there_, &slack_there_})
+    if (there->data()) regions.push_back({there->data(), there->bytes()});
+  return regions;
 }
 
 ElementErrors ExpectedElements::compare(const void* address) const {

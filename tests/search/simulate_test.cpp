@@ -46,5 +46,25 @@ TEST(Simulate, IgnoresTimesOfFinalists) {
   EXPECT_EQ(spaces[0].times_us, (std::vector<double>{4, 5}));
 }
 
+TEST(Simulate, PrintsOneTableAtGivenBudgets) {
+  RecordedSpace space{.problem = "p[n=1]", .times_us = {4, 2, 3, 2.5}, .best_us = 2};
+  for (int i = 0; i < 4; ++i)
+    space.space.candidates.push_back({.variant = "v", .config = {{"block", 32 << i}}});
+  std::FILE* log = std::tmpfile();
+  simulate(
+      {space, space},
+      {.strategies = {"exhaustive"}, .seeds = 3, .at = {parse_budget("1"), parse_budget("50%")}, .log = log});
+  std::rewind(log);
+  std::string text(2000, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), log));
+  std::fclose(log);
+  EXPECT_NE(text.find("median (p90) of 3 seeds"), std::string::npos) << text;
+  EXPECT_NE(text.find("50 %"), std::string::npos) << text;
+  EXPECT_NE(text.find("2.0000 (2.0000)"), std::string::npos) << text << "after one evaluation";
+  EXPECT_NE(text.find("1.0000 (1.0000)"), std::string::npos) << text << "after half of them";
+  EXPECT_NE(text.find("geometric mean"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 spaces"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace warptune

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <random>
 
+#include "harness/verify/oracle.h"
+#include "tests/measure/forwarding_device.h"
+
 namespace warptune {
 namespace {
 
@@ -102,6 +105,47 @@ TEST(ExpectedElements, InfinityAndNanMustBeWhereTheReferenceHasThem) {
   EXPECT_EQ(unequal({INFINITY, NAN, 1, 3e38f}), 3);
   const std::vector<float> infinite = {INFINITY, NAN, INFINITY, -INFINITY};
   EXPECT_EQ(ExpectedElements(*host, spec, expected.runs()).compare(infinite.data()).largest, INFINITY);
+}
+
+/// Lets a test write the expected values, as a kernel could.
+class Exposed : public testing::ForwardingDevice {
+ public:
+  Exposed() : ForwardingDevice(open_device("host")) {}
+  ElementErrors compare(const CompareArgs& elements, DType dtype) override {
+    last = elements;
+    return ForwardingDevice::compare(elements, dtype);
+  }
+  CompareArgs last{};
+};
+
+TEST(ExpectedElements, ThatAKernelHasWrittenAreNotBelieved) {
+  Exposed device;
+  const Op op{.name = "one",
+              .tensors =
+                  [](const Problem&, std::uint64_t) {
+                    return std::vector<TensorSpec>{
+                        {.name = "y", .dtype = DType::fp32, .shape = {4}, .role = Role::output}};
+                  },
+              .cost = [](const Problem&) { return Cost{}; },
+              .units = [](const Problem&) { return std::int64_t{1}; },
+              .reference =
+                  [](const Problem&, const Inputs&, std::int64_t, Expected& out) {
+                    out.put("y", 0, {1, 2, 3, 4});
+                  },
+              .tolerance = [](const Problem&) { return default_tolerance(DType::fp32); }};
+  const Oracle oracle(op, Problem{.op = "one"}, 1);
+  TensorSet set(device, oracle.specs());
+  set.fill(oracle.specs(), 1);
+  auto* const y = static_cast<float*>(set.addresses()[0]);
+  for (int i = 0; i < 4; ++i) y[i] = static_cast<float>(i + 1);
+  EXPECT_TRUE(oracle.compare(set).ok);
+  y[2] = 7;
+  EXPECT_FALSE(oracle.compare(set).ok);
+  const_cast<double*>(device.last.slack)[2] = 1000;  // the error would not count
+  const Verdict fooled = oracle.compare(set);
+  EXPECT_FALSE(fooled.ok);
+  EXPECT_EQ(fooled.detail, "the expected values of 'y' were written");
+  EXPECT_EQ(oracle.compare(set).detail, "'y'[2] is 7, should be 3") << "uploaded again";
 }
 
 TEST(GpuExpectedElements, AGpuFindsTheErrorsThatTheHostFinds) {
