@@ -135,6 +135,7 @@ double floor_us(const DeviceFacts& facts, const Cost& cost, const Problem& probl
   double rate = problem.dtype == DType::fp32 ? facts.vector_tflop_per_s : facts.matrix_tflop_per_s;
   if (cost.tf32_products > 0 && problem.dtype == DType::fp32 && rate > 0)
     rate = std::max(rate, facts.matrix_tflop_per_s / (2 * cost.tf32_products));
+  if (cost.fp8_products) rate = 2 * facts.matrix_tflop_per_s;
   const double memory = facts.read_gb_per_s > 0 ? cost.bytes / facts.read_gb_per_s * 1e-3 : 0;
   const double arithmetic = rate > 0 ? cost.flops / rate * 1e-6 : 0;
   return std::max(memory, arithmetic);

@@ -338,6 +338,7 @@ TEST(FloorUs, OfFp32OnTensorCoresCountsTheirProducts) {
   facts.vector_tflop_per_s = 10;
   const Problem bf16{.dtype = DType::bf16}, fp32{.dtype = DType::fp32};
   EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9, .tf32_products = 3}, bf16), 10);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9, .fp8_products = true}, bf16), 5);
   EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9, .tf32_products = 1}, fp32), 20);
   EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9, .tf32_products = 3}, fp32), 60);
   EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9}, fp32), 120);

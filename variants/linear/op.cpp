@@ -345,7 +345,8 @@ Op linear() {
                                  (takes_squares(p) ? tokens * in / kSquaresGroup : 0) +
                                  (leaves_squares(p) ? tokens * out / kSquaresGroup : 0);
             return Cost{.bytes = elements * size_of(p.dtype) + 4 * words + bytes_of_weights(p),
-                        .flops = 2 * tokens * in * rows};
+                        .flops = 2 * tokens * in * rows,
+                        .fp8_products = p["activations"] == kActivationsFp8};
           },
       .units = [](const Problem& p) { return p["tokens"] * ceil_div(p["out"], kUnitOutputs); },
       .reference =
