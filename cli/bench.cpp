@@ -268,7 +268,8 @@ void add_bench(CLI::App& app, int& exit_code) {
       }
       WinnerBenchmark& winner = registered.emplace_back(WinnerBenchmark{.item = item, .failure = {}});
       benchmark::RegisterBenchmark(
-          printable(benchmark_name(item.problem, variant.name, config_of(item.choices.front()))).c_str(),
+          printable(benchmark_name(item.problem.key(), variant.name, config_of(item.choices.front()).str()))
+              .c_str(),
           [&benches, &winner, &given](benchmark::State& state) {
             run_one(state, benches, winner, given->cache);
           })

@@ -3,40 +3,26 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/comparison_output.h"
 #include "cli/options.h"
-#include "cli/output_option.h"
-#include "harness/core/error.h"
 #include "harness/core/message.h"
-#include "harness/results/compare_report.h"
 #include "harness/tune/confirm.h"
 
 namespace warptune {
 namespace {
 
 struct Given {
-  std::string base, now, min_effect = "2%", format = "text";
+  std::string base, now;
   std::string wisdom, base_program, device = "auto", confirm_out;
   std::vector<std::string> models;
   int confirm_runs = ConfirmOptions{}.runs;
   CompareOptions options;
-  OutputOption output;
+  ComparisonOutput output;
 };
-
-/// "2%" or "0.02".
-double fraction_of(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (rest == "%") value /= 100;
-  if (error != std::errc() || !(rest.empty() || rest == "%") || !(value >= 0 && value < 1))
-    throw InputError(fmt::format("--min-effect is '{}'; it must be like 2% or 0.02", text));
-  return value;
-}
 
 Comparison confirm(const Comparison& comparison, const Given& given) {
   const ConfirmOptions options{.runs = given.confirm_runs,
@@ -49,24 +35,12 @@ Comparison confirm(const Comparison& comparison, const Given& given) {
   return confirm(comparison, Wisdom::load(given.wisdom), options);
 }
 
-/// A comparison as text, Markdown or JSON.
-OutputKind comparison_kind() {
-  return {.name = "a comparison", .is_earlier = [](std::string_view text) {
-            return text.starts_with("verdict       base us ") ||
-                   text.starts_with("{\n \"schema\": 1,\n \"min_effect\": ") ||
-                   (text.starts_with("**") && text.find("\n| verdict | base us |") != text.npos);
-          }};
-}
-
 int run_compare(Given& given) {
-  const TextOutput output = given.output.open(comparison_kind(), {given.base, given.now, given.wisdom});
-  given.options.min_effect = fraction_of(given.min_effect);
+  const TextOutput output = given.output.open({given.base, given.now, given.wisdom});
   Comparison comparison =
       compare(read_timed_configs(given.base), read_timed_configs(given.now), given.options);
   if (!given.wisdom.empty()) comparison = confirm(comparison, given);
-  output.write(given.format == "json"       ? as_json(comparison)
-               : given.format == "markdown" ? as_markdown(comparison)
-                                            : as_text(comparison));
+  output.write(given.output.formatted(comparison));
   if (comparison.matched == 0)
     print_error(
         fmt::format("no row of '{}' that decides is in '{}' (device, problem, variant, config, cache); "
@@ -94,10 +68,7 @@ void add_compare(CLI::App& app, int& exit_code) {
   const auto given = std::make_shared<Given>();
   command->add_option("BASE", given->base, "The CSV of the earlier run")->required();
   command->add_option("NEW", given->now, "The CSV of the new run")->required();
-  command->add_option("--min-effect", given->min_effect, "Smaller changes are SAME")->capture_default_str();
-  command->add_option("--alpha", given->options.alpha, "Probability of any false alarm over all rows")
-      ->check(within(1e-9, 0.5))
-      ->capture_default_str();
+  add_test_options(*command, given->options);
   command->add_flag("--all-rows", given->options.all_rows,
                     "Also print rows that do not decide: screened, abandoned, other cache states");
   command->add_flag("--interleaved", given->options.interleaved,
@@ -127,10 +98,7 @@ void add_compare(CLI::App& app, int& exit_code) {
       ->add_option("--device", given->device, "With --confirm: auto (first GPU, else host), cuda:N or host")
       ->needs(wisdom)
       ->capture_default_str();
-  command->add_option("--format", given->format, "text, markdown or json")
-      ->check(CLI::IsMember({"text", "markdown", "json"}))
-      ->capture_default_str();
-  given->output.add_to(*command, "Write to this file instead of stdout");
+  given->output.add_to(*command);
   command->callback([given, &exit_code] { exit_code = run_compare(*given); });
 }
 

@@ -293,6 +293,7 @@ int run(const DecodeOptions& o) {
   if (!o.compare_layers.empty()) expect_dump(o.compare_layers, lengths.steps);
   const fs::path path =
       o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
+  o.history.expect_writable();
   const auto csv = o.watches_layers() ? nullptr : open_decode_csv(path, note);  // before anything runs
   PlanOptions plans = book_options(o, device->facts());
   tune_missing(o, config, dtype, kv_format_of(o, config), given, lengths, device->facts(), plans);
@@ -350,6 +351,8 @@ int run(const DecodeOptions& o) {
   csv->append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
   if (const std::string lost = csv->rescue(); !lost.empty()) throw std::runtime_error(lost);
   print("row appended to {}\n", path.string());
+  if (ok && o.history.is_given())
+    o.history.add({history_row(report, device->facts(), info, timestamp_utc())});
   if (!ok) print_error("the check failed");
   if (const auto untuned = book.untuned(); o.require_tuned && !untuned.empty()) {
     print_error(fmt::format("{} plans are defaults: {}", untuned.size(), fmt::join(untuned, ", ")));

@@ -95,6 +95,7 @@ void add_plans(CLI::App& c, DecodeOptions& o) {
                "op=variant or op=variant:block=256,..: overrides the wisdom; may be repeated")
       ->allow_extra_args(false);
   o.kernels.add_to(c);
+  o.history.add_to(c);
   c.add_option("--baseline", o.baseline, "naive: the naive variant of every op")
       ->check(CLI::IsMember({"naive"}))
       ->excludes(wisdom)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/history_option.h"
 #include "cli/kernel_option.h"
 #include "harness/llama/fusion.h"
 #include "harness/llama/kv_format.h"
@@ -30,6 +31,7 @@ struct DecodeOptions {
   FusionChoice fuse = {};
   KvFormat kv = {};
   KernelOption kernels;
+  HistoryOption history;
   bool watches_layers() const { return !dump_layers.empty() || !compare_layers.empty(); }
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/history_option.h"
 #include "cli/kernel_option.h"
 #include "cli/options.h"
 #include "cli/wisdom_in_use.h"
@@ -44,6 +45,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
     std::optional<ClockRequest> lock_clocks;
     BenchOptions bench{.min_samples = 21};
     KernelOption kernels;
+    HistoryOption history;
   };
   const auto given = std::make_shared<Given>();
   command->add_option("WISDOM", given->wisdom,
@@ -67,9 +69,11 @@ void add_rerun(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--fresh", given->fresh,
                     "Start a new CSV (NAME.2.csv, ...) instead of resuming the newest");
+  given->history.add_to(*command);
   given->kernels.add_to(*command);
   add_lock_clocks(*command, given->lock_clocks);
   command->callback([given, &exit_code] {
+    given->history.expect_writable();
     std::vector<std::string> left_out;
     const Wisdom wisdom = required_wisdom(given->wisdom, given->device, "WISDOM").wisdom;
     const OpTable& ops = given->kernels.ops();
@@ -87,7 +91,9 @@ void add_rerun(CLI::App& app, int& exit_code) {
       options.lock_clocks = given->lock_clocks;
       options.fresh = given->fresh && run == 1;
       if (given->runs > 1) print("run {} of {}\n", run, given->runs);
-      if (!tune(sweep, options).unsolved.empty()) exit_code = 1;
+      const TuneSummary summary = tune(sweep, options);
+      if (!summary.unsolved.empty()) exit_code = 1;
+      given->history.add(summary.csv);
     }
   });
 }

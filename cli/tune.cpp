@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/history_option.h"
 #include "cli/options.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
@@ -62,6 +63,7 @@ void add_tune(CLI::App& app, int& exit_code) {
     std::vector<std::string> retry;
     bool dry_run = false;
     TuneOptions options;
+    HistoryOption history;
   };
   const auto given = std::make_shared<Given>();
   command->add_option("CONFIG", given->config, "The sweep, a YAML file")->required();
@@ -111,9 +113,11 @@ void add_tune(CLI::App& app, int& exit_code) {
                       "WARPTUNE_WISDOM, else OUT/<device>/wisdom.json)");
   command->add_option("--shard", given->shard, "I/N: only part I of N of the configurations, for N nodes");
   add_lock_clocks(*command, given->options.lock_clocks);
+  given->history.add_to(*command);
   command->add_flag("-v,--verbose", given->options.verbose, "Also print where the time went");
   command->callback([given, &exit_code] {
     TuneOptions& options = given->options;
+    given->history.expect_writable();
     if (!given->device.empty()) options.device = given->device;
     if (!given->output.empty()) options.output = given->output;
     for (const std::string& word : given->retry) options.retry.insert(retry_status(word));
@@ -127,10 +131,11 @@ void add_tune(CLI::App& app, int& exit_code) {
       const auto folder = options.output.value_or(sweep.output) / facts.slug();
       return wisdom_in_use(given->wisdom, facts, folder / "wisdom.json").wisdom;
     };
-    if (given->dry_run)
-      dry_run(sweep, options);
-    else
-      exit_code = tune(sweep, options).unsolved.empty() ? 0 : 1;
+    if (given->dry_run) return dry_run(sweep, options);
+    const TuneSummary summary = tune(sweep, options);
+    exit_code = summary.unsolved.empty() ? 0 : 1;
+    given->history.add(summary.csv);
+    for (const auto& csv : summary.other_csvs) given->history.add(csv);
   });
 }
 

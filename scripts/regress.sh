@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The regression gate: times a baseline's winners on this machine, compares, and times rows that seem slower again.
 # Exit codes are those of `warptune compare`.
-#   scripts/regress.sh [BASELINE]            BASELINE: results/baseline/<device> (wisdom.json, regress.csv)
+#   scripts/regress.sh [--history DIR] [BASELINE]
+#                                            BASELINE: results/baseline/<device> (wisdom.json, regress.csv); DIR keeps
+#                                            the rows of each run (warptune history)
 #   scripts/regress.sh --record WISDOM       makes the baseline of this machine from a wisdom file: its steps, and of each
 #                                            kernel the three problems that take longest; says what it does not watch
 # Environment: WARPTUNE (the program), DEVICE (auto), RUNS (3), MIN_EFFECT (2%), OUT (out/regress), BASELINES
@@ -18,9 +20,15 @@ fail() { echo "regress: $1" >&2; exit 2; }
 [ -x "$warptune" ] || fail "$warptune is not built (cmake --preset release && cmake --build build)"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+history=()
+if [ "${1:-}" = --history ]; then
+  [ -n "${2:-}" ] || fail "--history needs a folder"
+  history=(--history "$2")
+  shift 2
+fi
 measure() {  # the winners of wisdom $1; prints the folder of their rows
   "$warptune" rerun "$1" --runs "${RUNS:-3}" --problem "${PROBLEM:-}" --device "$device" --name regress \
-    --out "$work" "${models[@]}" >&2 || true  # compare names the missing
+    --out "$work" "${models[@]}" "${history[@]}" >&2 || true  # compare names the missing
   local found=("$work"/*/regress.csv)
   [ -f "${found[0]}" ] || fail "the winners of $1 could not be measured"
   dirname "${found[0]}"

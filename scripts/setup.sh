@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs what is missing (Debian 12, Ubuntu 24.04), configures and builds.
-# usage: scripts/setup.sh [--text] [TARGET...]     (default: everything; WARPTUNE_PRESET=host builds without CUDA)
-#   --text: also makes build/text-venv, the Python that `decode` uses for text; its packages come from PyPI
+# usage: scripts/setup.sh [--python] [TARGET...]     (default: everything; WARPTUNE_PRESET=host builds without CUDA)
+#   --python: also makes build/python-venv, the Python that `decode` uses for text and `history check` for change
+#   points; its packages come from PyPI
 #   PYTHON: the interpreter of it, 3.10 or newer (default python3)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-text=
-if [[ ${1-} == --text ]]; then
-  text=1
+python=
+if [[ ${1-} == --python ]]; then
+  python=1
   shift
 fi
 
@@ -39,12 +40,12 @@ if ((${#missing[@]})); then
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
-pins=python/src/warptune/text/requirements.txt venv=build/text-venv
-if [[ $text ]] && ! cmp -s "$pins" "$venv/installed.txt"; then
+pins=(python/src/warptune/{text,history}/requirements.txt) venv=build/python-venv
+if [[ $python ]] && ! cat "${pins[@]}" | cmp -s - "$venv/installed.txt"; then
   rm -rf "$venv"
   "${PYTHON:-python3}" -m venv "$venv"
-  "$venv/bin/pip" -q install -r "$pins"
-  cp "$pins" "$venv/installed.txt"
+  "$venv/bin/pip" -q install -r "${pins[0]}" -r "${pins[1]}"
+  cat "${pins[@]}" >"$venv/installed.txt"
 fi
 
 preset=${WARPTUNE_PRESET:-release}

@@ -9,5 +9,5 @@ if [[ ${1-} == --nightly ]]; then
   tests=()
   shift
 fi
-scripts/setup.sh --text
+scripts/setup.sh --python
 exec ctest --preset "${WARPTUNE_PRESET:-release}" --output-on-failure --parallel "$(nproc)" "${tests[@]}" "$@"

@@ -15,11 +15,11 @@ if [[ ! -x $program ]]; then
 fi
 mkdir -p "$folder"
 folder=$(realpath "$folder")
-pins=(python/tests/requirements.txt python/src/warptune/text/requirements.txt)
+pins=(python/tests/requirements.txt python/src/warptune/{text,history}/requirements.txt)
 if ! cat "${pins[@]}" | cmp -s - "$folder/installed.txt"; then
   rm -rf "$folder/venv"
   "${PYTHON:-python3}" -m venv "$folder/venv"
-  "$folder/venv/bin/pip" -q install -r "${pins[0]}" -r "${pins[1]}"
+  "$folder/venv/bin/pip" -q install -r "${pins[0]}" -r "${pins[1]}" -r "${pins[2]}"
   cat "${pins[@]}" >"$folder/installed.txt"
 fi
 rm -rf "$folder/sdist"

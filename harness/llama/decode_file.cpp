@@ -6,6 +6,9 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/results/step_plans.h"
+#include "harness/results/step_rows.h"
+#include "harness/results/sweep_row.h"
 
 namespace warptune {
 namespace {
@@ -81,6 +84,32 @@ std::vector<std::string> to_row(const DecodeReport& report, const DeviceFacts& f
   for (const DecodeColumn& column : kColumns)
     fields.push_back(column.field({report, facts, run_id, timestamp, git_commit, host}));
   return fields;
+}
+
+CsvRow history_row(const DecodeReport& report, const DeviceFacts& facts, const RunInfo& run,
+                   const std::string& timestamp) {
+  CsvRow row;
+  for (const std::string& column : sweep_columns()) row[column];
+  const auto fields = to_row(report, facts, run.run_id, timestamp, run.git_commit, run.host);
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    if (const auto at = row.find(kColumns[i].name); at != row.end()) at->second = fields[i];
+  row["arch"] = facts.arch;
+  row["driver"] = facts.driver;
+  row["toolkit"] = facts.toolkit;
+  row["card"] = facts.id;
+  row["op"] = kStepOp;
+  row["problem"] = fmt::format("{}[model={},batch={},context={},dtype={}]", kStepOp, report.model,
+                               report.batch, report.step.context, report.dtype);
+  row["variant"] = report.plan_set;
+  row["config"] = fmt::format("prompt_len={},steps={},graph={}", report.prompt_len, report.steps,
+                              report.graph ? "on" : "off");
+  row["status"] = "ok";
+  row["time_us"] = decimal(report.step.us, 3);
+  row["time_us_p10"] = decimal(report.step.us_p10, 3);
+  row["time_us_p90"] = decimal(report.step.us_p90, 3);
+  row["cache"] = kStepCache;
+  row["sampling"] = name_of(SamplingClass::rerun);
+  return row;
 }
 
 std::unique_ptr<CsvFile> open_decode_csv(const std::filesystem::path& path,

@@ -8,6 +8,7 @@
 
 #include "harness/llama/decode_report.h"
 #include "harness/results/csv.h"
+#include "harness/results/run_info.h"
 
 namespace warptune {
 
@@ -16,6 +17,11 @@ const std::vector<std::string>& decode_columns();
 std::vector<std::string> to_row(const DecodeReport& report, const DeviceFacts& facts,
                                 const std::string& run_id, const std::string& timestamp,
                                 const std::string& git_commit, const std::string& host);
+
+/// The row of a history (results/history.h): the step as a row of op `step`, whose variant is the set of
+/// plans.
+CsvRow history_row(const DecodeReport& report, const DeviceFacts& facts, const RunInfo& run,
+                   const std::string& timestamp);
 
 /// Opens or creates the file. Checks existing rows as strictly as those of a sweep. Throws InputError with
 /// file and line for other columns, another schema or a text instead of a number, and if the file cannot be

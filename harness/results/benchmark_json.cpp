@@ -175,8 +175,9 @@ std::string arguments(std::string text) {
 
 }  // namespace
 
-std::string benchmark_name(const Problem& problem, const std::string& variant, const Config& config) {
-  return arguments(problem.key()) + "/" + variant + (config.empty() ? "" : "/") + arguments(config.str());
+std::string benchmark_name(const std::string& problem, const std::string& variant,
+                           const std::string& config) {
+  return arguments(problem) + "/" + variant + (config.empty() ? "" : "/") + arguments(config);
 }
 
 std::string benchmark_label(std::string_view cache, const std::string& throttled) {
@@ -208,7 +209,8 @@ std::string to_benchmark_json(const OpTable& ops, const Wisdom& wisdom, const fs
       repetitions.push_back(time_and_counters(winner.time_us, cost, floor_us));
     const std::int64_t replays = has_samples || !row ? 1 : std::max<std::int64_t>(whole(*row, "samples"), 1);
     // The suffix is Google Benchmark's for times that the benchmark itself takes.
-    Entries(benchmarks, benchmark_name(winner.problem, winner.variant, winner.config) + "/manual_time",
+    Entries(benchmarks,
+            benchmark_name(winner.problem.key(), winner.variant, winner.config.str()) + "/manual_time",
             benchmark_label(name_of(winner.cache), winner.throttled), family++)
         .add(repetitions, replays * launches);
   }

@@ -9,9 +9,9 @@
 
 namespace warptune {
 
-/// The name of a plan's benchmark, as Google Benchmark names arguments and without characters of a regular
-/// expression: "rms_norm/tokens:1/hidden:4096/dtype:bf16/vectorized/block:256/vec:8".
-std::string benchmark_name(const Problem& problem, const std::string& variant, const Config& config);
+/// The name of a benchmark of keys of a problem and a config, as Google Benchmark names arguments and without
+/// characters of a regular expression: "rms_norm/tokens:1/hidden:4096/dtype:bf16/vectorized/block:256/vec:8".
+std::string benchmark_name(const std::string& problem, const std::string& variant, const std::string& config);
 
 /// What a reader of a time must know besides the name: a cache state other than cold, throttle reasons. May
 /// be empty.

@@ -47,13 +47,6 @@ void doubt_conditions(RowChange& row, double max_clock_change) {
   }
 }
 
-Change direction(double effect, double min_effect) {
-  if (effect >= min_effect) return Change::slower;
-  // The inverse of the same ratio: 1 / (1 + 2 %).
-  if (effect <= 1 / (1 + min_effect) - 1) return Change::faster;
-  return Change::same;
-}
-
 /// One row's part of the family-wise test.
 struct Evidence {
   double p = 1;
@@ -164,13 +157,20 @@ std::vector<RowChange> rows_of(std::span<const TimedConfig> base, std::span<cons
 
 bool is_matched(const RowChange& row) { return row.change != Change::missing && row.change != Change::fresh; }
 
+}  // namespace
+
+Change direction(double effect, double min_effect) {
+  if (effect >= min_effect) return Change::slower;
+  // The inverse of the same ratio: 1 / (1 + 2 %).
+  if (effect <= 1 / (1 + min_effect) - 1) return Change::faster;
+  return Change::same;
+}
+
 void count_rows(Comparison& c) {
   c.matched = static_cast<std::size_t>(std::ranges::count_if(c.rows, is_matched));
   c.judged = static_cast<std::size_t>(
       std::ranges::count_if(c.rows, [](const RowChange& r) { return is_matched(r) && r.is_judged(); }));
 }
-
-}  // namespace
 
 std::string_view name_of(Change change) {
   static constexpr std::string_view kNames[] = {"SLOWER", "MISSING", "AMBIGUOUS", "FASTER", "NEW", "SAME"};
@@ -190,8 +190,8 @@ int Comparison::exit_code() const {
 
 std::string Comparison::why_unjudged() const {
   if (matched == 0 || 2 * judged >= matched) return {};
-  static constexpr std::array<std::string_view, 5> kReasons = {"", "SM clock differs", "throttled",
-                                                               "sampled in another way", "noise"};
+  static constexpr std::array<std::string_view, 6> kReasons = {
+      "", "SM clock differs", "throttled", "sampled in another way", "noise", "another card"};
   std::string reasons, example;
   std::size_t most = 0;
   for (std::size_t d = 1; d < kReasons.size(); ++d) {

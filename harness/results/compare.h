@@ -16,7 +16,7 @@ enum class Change { slower, missing, ambiguous, faster, fresh, same };
 std::string_view name_of(Change change);
 
 /// Why a row has no verdict.
-enum class Doubt { none, clock, throttled, sampling, noise };
+enum class Doubt { none, clock, throttled, sampling, noise, card };
 
 struct CompareOptions {
   double min_effect = 0.02;  // as a fraction
@@ -33,6 +33,8 @@ struct RowChange {
   double effect = Measurement::NAN_VALUE;  // now / base - 1
   double p = Measurement::NAN_VALUE;       // adjusted by Holm's method
   std::string note;                        // one sentence, or empty
+  // Of a change in a history: the first run with it, that run's commit, and what else changed with it.
+  std::string since = {}, commit = {}, cause = {};
 
   const TimedConfig& row() const { return base.device.empty() ? now : base; }
   bool is_judged() const { return change != Change::ambiguous; }
@@ -52,6 +54,11 @@ struct Comparison {
   /// Where fewer than half were judged, one sentence that says why; else empty.
   std::string why_unjudged() const;
 };
+
+/// SLOWER, FASTER or SAME; a change of 1 + min_effect counts in both directions.
+Change direction(double effect, double min_effect);
+/// Sets `matched` and `judged` from the rows.
+void count_rows(Comparison& comparison);
 
 /// Matches entries of one key and sampling. An entry of `base` that decides and has another sampling in `now`
 /// is AMBIGUOUS. One family-wise test covers all rows that decide.

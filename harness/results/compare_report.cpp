@@ -14,6 +14,8 @@ using Json = nlohmann::ordered_json;
 constexpr Change kChanges[] = {Change::slower, Change::missing, Change::ambiguous,
                                Change::faster, Change::fresh,   Change::same};
 
+constexpr std::size_t kSameRowsListed = 50;  // in Markdown
+
 std::string time_text(double us) { return std::isfinite(us) ? fmt::format("{:.3f}", us) : ""; }
 std::string effect_text(double effect) {
   return std::isfinite(effect) ? fmt::format("{:+.2f} %", 100 * effect) : "";
@@ -68,12 +70,15 @@ std::string as_text(const Comparison& c) {
 std::string as_markdown(const Comparison& c) {
   std::string text = "**" + summary(c) + "**\n\n| verdict | base us | new us | change | p | row | note |\n" +
                      "|---|---:|---:|---:|---:|---|---|\n";
+  const bool lists_same = c.count(Change::same) <= kSameRowsListed;
   for (const auto* rows : {&c.rows, &c.aside})
-    for (const RowChange& row : *rows)
+    for (const RowChange& row : *rows) {
+      if (row.change == Change::same && !lists_same) continue;
       text += fmt::format("| {} | {} | {} | {} | {} | `{}` | {}{} |\n", name_of(row.change),
                           time_text(row.base.time_us()), time_text(row.now.time_us()),
                           effect_text(row.effect), p_text(row.p), cell_text(name_text(row.row())),
                           rows == &c.aside ? "does not decide; " : "", cell_text(row.note));
+    }
   return text;
 }
 
@@ -105,6 +110,10 @@ std::string as_json(const Comparison& c) {
                             {"effect", number(row.effect)},
                             {"p", number(row.p)},
                             {"note", row.note}});
+    if (row.since.empty()) return;
+    json["rows"].back()["since"] = row.since;
+    json["rows"].back()["commit"] = row.commit;
+    json["rows"].back()["cause"] = row.cause;
   };
   for (const RowChange& row : c.rows) add(row, true);
   for (const RowChange& row : c.aside) add(row, false);

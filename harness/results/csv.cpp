@@ -43,10 +43,10 @@ struct Record {
   std::vector<std::string> fields;
 };
 
-/// The complete records at the start of a text. `fault` says why the parser stopped at `line`; it is empty
-/// where the text ends. What follows `end` is then an incomplete record.
+/// The end of the complete records at the start of a text. `fault` says why the parser stopped at `line`; it
+/// is empty where the text ends, or no more records were wanted. What follows `end` is then an incomplete
+/// record.
 struct Parsed {
-  std::vector<Record> records;
   std::size_t end = 0;
   int line = 1;
   std::string fault = {};
@@ -63,11 +63,13 @@ std::string fault_of_format(std::string_view text) {
 /// RFC 4180, strictly: a quote that an editor has left somewhere would otherwise join rows.
 class Parser {
  public:
-  explicit Parser(const std::string& text) : text_(text) {}
+  /// Takes a record and returns whether it wants the next one.
+  using Take = std::function<bool(const Record&)>;
+  Parser(const std::string& text, Take take) : text_(text), take_(std::move(take)) {}
 
-  Parsed run(std::size_t max_records = static_cast<std::size_t>(-1)) {
+  Parsed run() {
     if (std::string fault = fault_of_format(text_); !fault.empty()) return stop(std::move(fault));
-    for (std::size_t i = 0; i < text_.size() && p_.records.size() < max_records; ++i) {
+    for (std::size_t i = 0; i < text_.size() && wants_more_; ++i) {
       const char c = text_[i];
       if (c == '\0') return stop("a NUL byte; the file must be UTF-8");
       if (state_ == State::quoted) {
@@ -82,7 +84,9 @@ class Parser {
       } else if (c != '\r') {
         if (state_ == State::closed) return stop("text after a closing quote");
         state_ = State::plain;
-        field_ += c;
+        const std::size_t begin = i;
+        while (i + 1 < text_.size() && is_plain(text_[i + 1])) ++i;
+        field_.append(text_, begin, i + 1 - begin);
       }
     }
     return std::move(p_);
@@ -90,6 +94,8 @@ class Parser {
 
  private:
   enum class State { empty, plain, quoted, closed };  // the field that is read
+
+  static bool is_plain(char c) { return c != ',' && c != '\n' && c != '"' && c != '\r' && c != '\0'; }
 
   void inside(std::size_t& i) {
     if (text_[i] == '\n') ++p_.line;
@@ -102,15 +108,18 @@ class Parser {
   }
 
   void close_field() {
-    record_.fields.push_back(std::move(field_));
+    if (fields_ == record_.fields.size()) record_.fields.emplace_back();
+    record_.fields[fields_++].swap(field_);  // records reuse their memory
     field_.clear();
     state_ = State::empty;
   }
 
   void close_record(std::size_t end) {
     close_field();
-    p_.records.push_back(std::move(record_));
-    record_ = Record{.line = ++p_.line};
+    record_.fields.resize(fields_);
+    wants_more_ = take_(record_);
+    record_.line = ++p_.line;
+    fields_ = 0;
     p_.end = end;
   }
 
@@ -120,11 +129,21 @@ class Parser {
   }
 
   const std::string& text_;
+  const Take take_;
+  bool wants_more_ = true;
   Parsed p_;
   Record record_{.line = 1};
+  std::size_t fields_ = 0;  // of record_ so far
   std::string field_;
   State state_ = State::empty;
 };
+
+/// The first record of a text; without fields if there is none.
+std::pair<Record, Parsed> heading_of(const std::string& text) {
+  Record heading;
+  const Parsed parsed = Parser(text, [&](const Record& record) { return heading = record, false; }).run();
+  return {heading, parsed};
+}
 
 /// More than any sweep writes.
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{4} << 30;
@@ -160,11 +179,10 @@ std::size_t whole_rows(const fs::path& path, const std::string& text,
                        const std::vector<std::string>& columns) {
   if (line_of(columns).starts_with(text)) return 0;
   if (const std::string fault = fault_of_format(text); !fault.empty()) fail(path, 1, fault);
-  if (const Parsed heading = Parser(text).run(1);
-      heading.records.empty() || heading.records.front().fields != columns)
+  if (heading_of(text).first.fields != columns)
     fail(path, 1,
          "this file has other columns than this program writes; move it away or choose another output");
-  const Parsed parsed = Parser(text).run();
+  const Parsed parsed = Parser(text, [](const Record&) { return true; }).run();
   if (!parsed.fault.empty()) fail(path, parsed.line, parsed.fault);
   if (text.find('\n', parsed.end) != std::string::npos)
     fail(path, line_at(text, parsed.end),
@@ -232,10 +250,9 @@ std::optional<double> number_of(const std::string& field) {
 }
 
 std::vector<std::string> csv_columns(const fs::path& path) {
-  const std::string text = read_text(path);
-  const Parsed parsed = Parser(text).run(1);
+  const auto [heading, parsed] = heading_of(read_text(path));
   if (!parsed.fault.empty()) fail(path, parsed.line, parsed.fault);
-  return parsed.records.empty() ? std::vector<std::string>() : parsed.records.front().fields;
+  return heading.fields;
 }
 
 void write_csv(const fs::path& path, const std::vector<std::string>& columns,
@@ -250,23 +267,37 @@ void write_csv(const fs::path& path, const std::vector<std::string>& columns,
   replace_file(path, text);
 }
 
-void for_each_row(const fs::path& path, const std::function<void(int, CsvRow)>& f) {
+void for_each_record(const fs::path& path, const std::function<void(const std::vector<std::string>&)>& header,
+                     const std::function<void(int, const std::vector<std::string>&)>& f) {
   const std::string text = read_text(path);
-  const Parsed parsed = Parser(text).run();
-  const auto& records = parsed.records;
+  std::size_t columns = 0;
+  const auto take = [&](const Record& record) {
+    if (columns == 0) {
+      columns = record.fields.size();
+      header(record.fields);
+    } else if (record.fields.size() != columns) {
+      fail(path, record.line,
+           fmt::format("{} fields where the header has {}", record.fields.size(), columns));
+    } else {
+      f(record.line, record.fields);
+    }
+    return true;
+  };
+  const Parsed parsed = Parser(text, take).run();
   if (!parsed.fault.empty()) fail(path, parsed.line, parsed.fault);
-  if (records.empty()) fail(path, 1, "no header line");
-  const auto& columns = records.front().fields;
+  if (columns == 0) fail(path, 1, "no header line");
   if (parsed.end < text.size()) fail(path, line_at(text, parsed.end), "the last line is incomplete");
-  for (std::size_t i = 1; i < records.size(); ++i) {
-    const auto& fields = records[i].fields;
-    if (fields.size() != columns.size())
-      fail(path, records[i].line,
-           fmt::format("{} fields where the header has {}", fields.size(), columns.size()));
-    CsvRow row;
-    for (std::size_t c = 0; c < columns.size(); ++c) row[columns[c]] = fields[c];
-    f(records[i].line, std::move(row));
-  }
+}
+
+void for_each_row(const fs::path& path, const std::function<void(int, CsvRow)>& f) {
+  std::vector<std::string> columns;
+  for_each_record(
+      path, [&](const std::vector<std::string>& header) { columns = header; },
+      [&](int line, const std::vector<std::string>& fields) {
+        CsvRow row;
+        for (std::size_t c = 0; c < columns.size(); ++c) row[columns[c]] = fields[c];
+        f(line, std::move(row));
+      });
 }
 
 std::vector<CsvRow> read_csv(const fs::path& path) {

@@ -43,8 +43,12 @@ double number(const CsvRow& row, const std::string& column);
 
 /// The number in a field; empty if its text is not a finite number.
 std::optional<double> number_of(const std::string& field);
-/// Calls f(line, row) for the rows of a CSV in order. Throws InputError with file and line for misplaced
-/// quotes, NUL bytes, rows of other lengths and an incomplete last line.
+/// Calls header(columns), then f(line, fields) for the rows of a CSV in order. Throws InputError with file
+/// and line for misplaced quotes, NUL bytes, rows of other lengths and an incomplete last line.
+void for_each_record(const std::filesystem::path& path,
+                     const std::function<void(const std::vector<std::string>&)>& header,
+                     const std::function<void(int, const std::vector<std::string>&)>& f);
+/// The same with the fields by the names of their columns.
 void for_each_row(const std::filesystem::path& path, const std::function<void(int, CsvRow)>& f);
 /// All rows at once.
 std::vector<CsvRow> read_csv(const std::filesystem::path& path);

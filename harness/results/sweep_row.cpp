@@ -200,6 +200,9 @@ constexpr Column kColumns[] = {
         "the model step that was timed with this configuration: "
         "`step[model=llama3.2-1b,batch=1,context=512,dtype=bf16]`; empty for a launch",
         [](Row r) -> FieldValue { return r.step; }, nullptr, true),
+    text(
+        "card", "the UUID of the GPU, as `nvidia-smi -L` prints it; `host` for the host device",
+        [](Row r) -> FieldValue { return r.facts.id; }, nullptr, true),
 };
 
 std::string formatted(const FieldValue& value) {

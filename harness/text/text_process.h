@@ -1,13 +1,12 @@
 #pragma once
 // The text of a checkpoint by `python3 -m warptune.text`: prompts to ids, and ids to text as they arrive.
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "harness/core/line_process.h"
+#include "harness/core/python_process.h"
 
 namespace warptune {
 
@@ -20,10 +19,9 @@ struct TextPiece {
 
 class TextProcess {
  public:
-  /// Starts Python and waits until the tokenizer of the checkpoint is loaded. Python is $WARPTUNE_PYTHON,
-  /// else that of the virtual environment of `scripts/setup.sh --text`, else python3 of $PATH. An answer may
-  /// take `seconds`, and longer for long prompts. Every function throws InputError, also where a Python
-  /// package is missing or the process ends.
+  /// Starts Python (core/python_process.h) and waits until the tokenizer of the checkpoint is loaded. An
+  /// answer may take `seconds`, and longer for long prompts. Every function throws InputError, also where a
+  /// Python package is missing or the process ends.
   explicit TextProcess(const std::filesystem::path& model_folder, double seconds = 60);
 
   /// The ids of texts in UTF-8, with special tokens; with `chat`, those of the chat template around each.
@@ -38,13 +36,9 @@ class TextProcess {
 
  private:
   template <class T>
-  T answer(const char* key, double seconds);
-  template <class T>
   T ask(const char* request, nlohmann::json arguments, const char* key);
 
-  std::string name_;
-  double seconds_;
-  std::unique_ptr<LineProcess> process_;
+  PythonProcess process_;
 };
 
 }  // namespace warptune

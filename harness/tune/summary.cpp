@@ -15,6 +15,7 @@ TuneSummary added_up(std::vector<TuneSummary> parts) {
   for (std::size_t i = 1; i < parts.size(); ++i) {
     sum.configurations += parts[i].configurations;
     sum.ok += parts[i].ok;
+    sum.other_csvs.push_back(parts[i].csv);
     sum.pruned += parts[i].pruned;
     sum.known += parts[i].known;
     sum.kept_cold += parts[i].kept_cold;

@@ -38,6 +38,7 @@ struct TuneSummary {
   std::vector<Problem> unsolved;
   std::vector<ProblemTimes> shared;  // of all problems, where the sweep wants configurations for families
   std::filesystem::path csv, wisdom;
+  std::vector<std::filesystem::path> other_csvs;  // of the other kinds of devices
 };
 
 /// The sum over devices, with the files of the first.

@@ -49,7 +49,7 @@ class DecodeText : public ::testing::Test {
       TextProcess{model_};
     } catch (const InputError& e) {
       if (std::string(e.what()).find(" -m pip install ") == std::string::npos) throw;
-      GTEST_SKIP() << "scripts/setup.sh --text installs the packages: " << e.what();
+      GTEST_SKIP() << "scripts/setup.sh --python installs the packages: " << e.what();
     }
   }
   /// The character of a byte in byte-level BPE: itself where it is printable, else one from U+0100 on.

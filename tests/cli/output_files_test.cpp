@@ -45,6 +45,19 @@ const std::vector<Writer>& writers() {
        "compare RESULTS/host/base.csv RESULTS/host/base.csv --format markdown -o OUT",
        {},
        true},
+      {"compare --output",
+       "compare RESULTS/host/base.csv RESULTS/host/base.csv --format junit -o OUT",
+       {},
+       true},
+      {"compare --output",
+       "compare RESULTS/host/base.csv RESULTS/host/base.csv --format google-benchmark -o OUT",
+       {},
+       true},
+      {"compare --output",
+       "compare RESULTS/host/base.csv RESULTS/host/base.csv --format bencher -o OUT",
+       {},
+       true},
+      {"history check --output", "history check RESULTS/history -o OUT", {}, true},
       {"wisdom export --output", "wisdom export RESULTS/host/wisdom.json -o OUT", {}, true},
       {"wisdom export --output", "wisdom export RESULTS/host/wisdom.json --format header -o OUT", {}, true},
       {"wisdom export --output",
@@ -137,12 +150,26 @@ class OutputFiles : public ::testing::Test {
            "printf '\"0\",\"void rms_norm_naive<1>(Args)\",\"2,500\"\\n'\n";
     fs::permissions(results_ / "tools" / "ncu", fs::perms::owner_all);
     std::ofstream(results_ / "trace.csv") << heading << trace_row(heading);
+    // A history of one row, and a Python that finds no change in it.
+    std::ofstream nights(results_ / "nights.csv");
+    nights << heading;
+    for (int i = 0; i < 18; ++i)
+      nights << trace_row(heading,
+                          "202601" + std::to_string(10 + i / 3) + "T00000" + std::to_string(i % 3) + "Z-0");
+    nights.close();
+    const Ended added = run_shell("{} history add " + (results_ / "history").string() + " " +
+                                  (results_ / "nights.csv").string());
+    ASSERT_EQ(added.code, 0) << added.text;
+    std::ofstream(results_ / "tools" / "python") << "#!/bin/sh\nread -r line\necho '{\"changes\": [[]]}'\n";
+    fs::permissions(results_ / "tools" / "python", fs::perms::owner_all);
   }
 
   /// A row of rms_norm[tokens=1,hidden=4096,dtype=bf16] with the fields that traces need.
-  static std::string trace_row(const std::string& heading) {
+  static std::string trace_row(const std::string& heading, const std::string& run_id = "") {
     const std::map<std::string, std::string> fields = {
         {"schema", "1"},
+        {"run_id", run_id},
+        {"sampling", run_id.empty() ? "" : "rerun"},
         {"op", "rms_norm"},
         {"problem", "\"rms_norm[tokens=1,hidden=4096,dtype=bf16]\""},
         {"variant", "vectorized"},
@@ -167,7 +194,9 @@ class OutputFiles : public ::testing::Test {
   Ended run(const Writer& writer, const fs::path& out, const std::string& more = "") const {
     std::string arguments = replaced(writer.arguments, "RESULTS", results_.string());
     arguments = replaced(replaced(arguments, "DATA", TEST_DATA), "OUT", out.string());
-    return run_shell("PATH=" + (results_ / "tools").string() + ":$PATH {} " + arguments + " " + more);
+    const std::string tools = (results_ / "tools").string();
+    return run_shell("PATH=" + tools + ":$PATH WARPTUNE_PYTHON=" + tools + "/python {} " + arguments + " " +
+                     more);
   }
 
   static void expect_refused(const Ended& ended, const Writer& writer) {

@@ -19,14 +19,14 @@ def first_line(error):
     return next(iter(str(error).strip().splitlines()), "")[:400] or type(error).__name__
 
 
-def need(name):
-    """The package `name`; where it is missing, the error has the command that installs it."""
+def need(name, of="text"):
+    """The package `name`, which warptune.`of` uses; where it is missing, the error has the command that installs it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        pins = Path(__file__).with_name("requirements.txt").read_text().split()
+        pins = (Path(__file__).parents[1] / of / "requirements.txt").read_text().split()
         command = shlex.join([sys.executable, "-m", "pip", "install", *pins])
-        raise InputError(f"text needs the Python package {name} ({first_line(error)}); install it with: {command}") from error
+        raise InputError(f"{of} needs the Python package {name} ({first_line(error)}); install it with: {command}") from error
 
 
 def read_bytes(path, limit):
