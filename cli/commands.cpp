@@ -90,6 +90,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_report(app, exit_code);
   add_compare(app, exit_code);
   add_history(app, exit_code);
+  add_bisect(app, exit_code);
   add_rerun(app, exit_code);
   add_bench(app, exit_code);
   add_profile(app, exit_code);

@@ -24,6 +24,7 @@ void add_export(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
 void add_history(CLI::App& app, int& exit_code);
+void add_bisect(CLI::App& app, int& exit_code);
 void add_rerun(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);

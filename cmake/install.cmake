@@ -10,7 +10,7 @@ install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune)
 # `decode` runs it for text. It needs no extension, and packages that are no part of this one.
 install(FILES python/src/warptune/__init__.py DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune/python/warptune)
-install(DIRECTORY python/src/warptune/text python/src/warptune/history DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune/python/warptune
+install(DIRECTORY python/src/warptune/text python/src/warptune/history python/src/warptune/bisect DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune/python/warptune
         PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 
@@ -84,6 +86,19 @@ Json PythonProcess::without_error(const std::string& line) const {
   if (json.is_object() && json.contains("error") && json["error"].is_string())
     throw InputError(json["error"].get<std::string>());
   return json;
+}
+
+void become_python(const std::string& module, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {python(), "-m", module}, variables = python_environment();
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const auto pointers = [](std::vector<std::string>& texts) {
+    std::vector<char*> list;
+    for (std::string& text : texts) list.push_back(text.data());
+    list.push_back(nullptr);
+    return list;
+  };
+  ::execvpe(words.front().c_str(), pointers(words).data(), pointers(variables).data());
+  throw InputError(fmt::format("'{}' cannot be started: {}", words.front(), std::strerror(errno)));
 }
 
 }  // namespace warptune

@@ -49,4 +49,8 @@ class PythonProcess {
   std::unique_ptr<LineProcess> process_;
 };
 
+/// Replaces this process by `python3 -m MODULE ARGUMENTS...`. Throws InputError where Python cannot be
+/// started.
+[[noreturn]] void become_python(const std::string& module, const std::vector<std::string>& arguments);
+
 }  // namespace warptune

@@ -10,6 +10,7 @@
 
 #include "harness/core/python_process.h"
 #include "harness/measure/clock_watch.h"
+#include "harness/measure/statistics.h"
 #include "harness/results/student_t.h"
 
 namespace warptune {
@@ -58,6 +59,17 @@ std::vector<double> times_of(std::span<const TimedConfig* const> points) {
   return us;
 }
 
+/// The typical range of the processes of a run, as a fraction: a row whose processes are in one of several
+/// modes has runs that are all in one by chance.
+double range_within_runs(std::span<const TimedConfig* const> points) {
+  std::vector<double> ranges;
+  for (const TimedConfig* point : points) {
+    const auto [least, most] = std::ranges::minmax(point->times_us());
+    ranges.push_back(most / least - 1);
+  }
+  return median(ranges);
+}
+
 struct ChangePoint {
   std::size_t at = 0;  // the first point after it
   TimedConfig before, after;
@@ -79,8 +91,9 @@ ChangePoint change_at(const Series& series, std::size_t begin, std::size_t at, s
   change.p = std::min(1.0, tests * std::max(processes.p, runs.p));
   const bool is_short =
       std::min(change.before.runs.size(), change.after.runs.size()) < std::size_t{kMinProcessesOfALevel};
+  const double modes = range_within_runs(points.subspan(begin, end - begin));
   if (!is_short && change.p <= options.alpha)
-    change.change = direction(change.effect, std::max(options.min_effect, noise.drift));
+    change.change = direction(change.effect, std::max({options.min_effect, noise.drift, modes}));
   return change;
 }
 
@@ -116,13 +129,12 @@ bool differs(std::span<const HistoryRun* const> runs, std::size_t at, std::strin
          std::min(before.size(), after.size()) == 1;
 }
 
+/// The median SM clock; NaN where unknown.
 double clock_of(const TimedConfig& level) {
   std::vector<double> clocks;
   for (const TimedRun& run : level.runs)
     if (std::isfinite(run.sm_clock_mhz)) clocks.push_back(run.sm_clock_mhz);
-  if (clocks.empty()) return Measurement::NAN_VALUE;
-  std::ranges::nth_element(clocks, clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2));
-  return clocks[clocks.size() / 2];
+  return clocks.empty() ? Measurement::NAN_VALUE : median(clocks);
 }
 
 /// What changed with the times: what the project's code or its tools did (`judged`), or what the machine did.
