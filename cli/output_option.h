@@ -30,6 +30,7 @@ class OutputOption {
   /// Must live as long as the command.
   void add_to(CLI::App& command, const std::string& what);
   const std::string& path() const { return path_; }
+  bool is_forced() const { return force_; }
   /// Checks the output before the work (results/output_file.h). Throws InputError.
   TextOutput open(OutputKind kind, const std::vector<std::string>& inputs) const;
 

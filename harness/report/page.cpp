@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "harness/core/text_table.h"
 #include "harness/report/summary.h"
 #include "harness/results/sha256.h"
 
@@ -61,12 +62,63 @@ Json devices_json(const std::vector<DeviceFacts>& devices) {
   return list;
 }
 
-Json winners_json(const std::vector<Best>& winners) {
+/// Five significant digits, which a plot shows.
+double five_digits(double value) {
+  const double scale = std::pow(10, 4 - std::floor(std::log10(value)));
+  return std::round(value * scale) / scale;
+}
+
+/// The runs, and for each row of the history its times by run and its last change.
+Json history_json(const ResultsSet& set) {
+  Json runs = Json::array(), series = Json::array();
+  std::map<std::string, std::size_t> places;
+  for (const HistoryRun& run : set.history) {
+    for (const TimedConfig& row : run.configs) {
+      if (row.runs.empty()) continue;
+      const auto [it, is_new] = places.try_emplace(row.key(), series.size());
+      if (is_new)
+        series.push_back({{"device", row.device},
+                          {"op", row.op},
+                          {"problem", row.problem},
+                          {"variant", row.variant},
+                          {"config", row.config},
+                          {"us", Json::array()}});
+      Json& us = series[it->second]["us"];  // by run; null where the run has no such row
+      while (us.size() < runs.size()) us.push_back(nullptr);
+      if (us.size() == runs.size()) us.push_back(five_digits(row.time_us()));
+    }
+    runs.push_back({{"id", run.file.run_id},
+                    {"commit", run.file.commit},
+                    {"driver", run.file.driver},
+                    {"device", run.configs.empty() ? "" : run.configs.front().device}});
+  }
+  for (const RowChange& row : set.changes.rows) {
+    const auto it = places.find(row.row().key());
+    if (it == places.end()) continue;
+    Json& one = series[it->second];
+    one["verdict"] = name_of(row.change);
+    if (row.since.empty()) continue;
+    one["since"] = row.since;
+    one["commit"] = row.commit;
+    one["cause"] = row.cause;
+    one["effect"] = json_number(row.effect);
+  }
+  return {{"runs", std::move(runs)}, {"series", std::move(series)}};
+}
+
+/// The key of a problem without the dims that are at their default, as the terminal shows it.
+std::string label_of_row(const OpTable& ops, const Best& b) {
+  const OpEntry* entry = ops.find_if_known(b.op);
+  return entry ? label_of(entry->op, b.problem) : b.problem;
+}
+
+Json winners_json(const OpTable& ops, const std::vector<Best>& winners) {
   Json list = Json::array();
   for (const Best& b : winners)
     list.push_back({{"device", b.device},
                     {"op", b.op},
                     {"problem", b.problem},
+                    {"label", label_of_row(ops, b)},
                     {"variant", b.variant},
                     {"config", b.config},
                     {"run_id", b.run_id},
@@ -104,21 +156,9 @@ Json steps_json(const std::vector<Step>& steps) {
   return list;
 }
 
-/// The text as content of an element or of a quoted attribute.
-std::string escaped(const std::string& text) {
-  static const std::map<char, std::string_view> kEntities = {
-      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-  std::string out;
-  for (const char c : text) {
-    const auto entity = kEntities.find(c);
-    out += entity == kEntities.end() ? std::string_view(&c, 1) : entity->second;
-  }
-  return out;
-}
-
 /// Code that may break after each comma.
 std::string code(const std::string& text) {
-  std::string out = escaped(text);
+  std::string out = html_text(text);
   for (std::size_t at = 0; (at = out.find(',', at)) != std::string::npos; at += 6)
     out.replace(at, 1, ",<wbr>");
   return "<code>" + out + "</code>";
@@ -136,17 +176,17 @@ std::string digits(double value) {
   return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
-std::string winner_rows(const std::vector<Best>& winners) {
+std::string winner_rows(const OpTable& ops, const std::vector<Best>& winners) {
   std::string html;
   int n = 0;
   for (const Best& b : winners) {
     const bool slowed = !b.throttled.empty() && b.throttled != "none";
     html += fmt::format(
-        "<tr data-device=\"{}\"><td class=\"n\" data-value=\"{}\">{}</td><td>{}</td><td>{}{} {}</td>"
-        "{}{}{}{}{}</tr>\n",
-        escaped(b.device), n + 1, n + 1, code(b.problem), escaped(b.variant),
-        slowed ? fmt::format(" <strong>(throttled: {})</strong>", escaped(b.throttled)) : "", code(b.config),
-        cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
+        "<tr id=\"row-{}\" data-device=\"{}\"><td class=\"n\" data-value=\"{}\"><button "
+        "aria-expanded=\"false\">{}</button></td><td>{}</td><td>{}{} {}</td>{}{}{}{}{}</tr>\n",
+        n + 1, html_text(b.device), n + 1, n + 1, code(label_of_row(ops, b)), html_text(b.variant),
+        slowed ? fmt::format(" <strong>(throttled: {})</strong>", html_text(b.throttled)) : "",
+        code(b.config), cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
         cell(b.pct_floor, fmt::format("{:.1f} %<meter min=\"0\" max=\"100\" value=\"{:.1f}\"></meter>",
                                       b.pct_floor, std::min(100.0, b.pct_floor))),
         cell(b.naive_us / b.time_us, fmt::format("{:.2f} ×", b.naive_us / b.time_us)),
@@ -184,20 +224,35 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
 
 }  // namespace
 
+std::string html_text(const std::string& text) {
+  static const std::map<char, std::string_view> kEntities = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
+  std::string out;
+  for (const char c : text) {
+    const auto entity = kEntities.find(c);
+    out += entity == kEntities.end() ? std::string_view(&c, 1) : entity->second;
+  }
+  return out;
+}
+
 std::string report_page(const OpTable& ops, const ResultsSet& set, const std::string& title) {
   const auto winners = winners_of(set);
   std::string notes;
-  for (const std::string& note : set.notes) notes += "<li>" + escaped(note) + "</li>\n";
+  for (const std::string& note : set.notes) notes += "<li>" + html_text(note) + "</li>\n";
+  if (!notes.empty())
+    notes = fmt::format("<details class=\"note\"><summary>{}</summary><ul>\n{}</ul></details>",
+                        counted(set.notes.size(), "note"), notes);
   const Json data = {{"devices", devices_json(set.devices)},
                      {"rows", rows_json(set.rows)},
-                     {"winners", winners_json(winners)},
+                     {"winners", winners_json(ops, winners)},
+                     {"history", history_json(set)},
                      {"steps", steps_json(steps_of(ops, set, winners))}};
   std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
   return filled(kReportTemplate, {{"policy", policy(kReportTemplate)},
-                                  {"title", escaped(title)},
-                                  {"notes", notes.empty() ? "" : "<ul class=\"note\">\n" + notes + "</ul>"},
-                                  {"winners", winner_rows(winners)},
+                                  {"title", html_text(title)},
+                                  {"notes", notes},
+                                  {"winners", winner_rows(ops, winners)},
                                   {"data", json}});
 }
 

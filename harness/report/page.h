@@ -7,6 +7,9 @@
 
 namespace warptune {
 
+/// The text as content of an element or of a quoted attribute.
+std::string html_text(const std::string& text);
+
 /// template.html with the table of winners and the data of the plots filled in.
 std::string report_page(const OpTable& ops, const ResultsSet& set, const std::string& title);
 

@@ -103,6 +103,15 @@ std::vector<RowRole> roles_of(const std::vector<CsvRow>& rows) {
   return roles;
 }
 
+void add_history(ResultsSet& set, const fs::path& folder) {
+  set.history = read_history(history_files(folder));
+  try {
+    set.changes = check_history(set.history, {});
+  } catch (const InputError& e) {
+    set.notes.push_back(fmt::format("no changes are marked: {}", e.what()));
+  }
+}
+
 ResultsSet read_results(const std::vector<fs::path>& paths) {
   Reader reader;
   for (const fs::path& path : paths) reader.read(path);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "harness/core/facts.h"
+#include "harness/results/history_check.h"
 #include "harness/results/journal.h"
 #include "harness/results/wisdom.h"
 
@@ -23,6 +24,8 @@ struct ResultsSet {
   std::vector<CsvRow> decode;  // rows of decode.csv
   std::vector<DeviceFacts> devices;
   std::vector<Wisdom> wisdom;
+  std::vector<HistoryRun> history;  // the runs of a history, and the changes in it
+  Comparison changes;
   std::vector<std::string> notes;  // skipped files and the reasons
 };
 
@@ -30,6 +33,9 @@ struct ResultsSet {
 /// next to a CSV. Skips other tables with a note. Throws InputError if a path does not exist, a sweep's file
 /// is wrong (results/sweep_file.h), or there is no row.
 ResultsSet read_results(const std::vector<std::filesystem::path>& paths);
+
+/// Reads a history, and finds its changes; a note says why where that fails. Throws InputError.
+void add_history(ResultsSet& set, const std::filesystem::path& folder);
 
 /// The role of each row of a sweep.
 std::vector<RowRole> roles_of(const std::vector<CsvRow>& rows);

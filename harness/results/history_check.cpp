@@ -238,7 +238,7 @@ std::vector<std::vector<std::size_t>> changes_by_python(const std::vector<TimeSe
     request["spread"].push_back(one.spread);
   }
   request["min_runs"] = min_runs;
-  PythonProcess python("warptune.history", {}, 60);
+  PythonProcess python("warptune.history", {}, 600);
   auto changes = python.ask<std::vector<std::vector<std::size_t>>>(request, "changes");
   bool is_wrong = changes.size() != series.size();
   for (std::size_t i = 0; !is_wrong && i < series.size(); ++i)

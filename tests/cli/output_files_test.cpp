@@ -36,6 +36,7 @@ const std::vector<Writer>& writers() {
   static const std::string decode = "decode --model DATA/golden/gqa --device host --prompt-len 4 --steps 1 ";
   static const std::vector<Writer> list = {
       {"report --output", "report RESULTS/host/base.csv -o OUT", {}, true},
+      {"report --site", "report --history RESULTS/history --site OUT", "index.html", true},
       {"compare --output", "compare RESULTS/host/base.csv RESULTS/host/base.csv -o OUT", {}, true},
       {"compare --output",
        "compare RESULTS/host/base.csv RESULTS/host/base.csv --format json -o OUT",

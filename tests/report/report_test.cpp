@@ -237,12 +237,12 @@ struct Rendered {
   std::vector<std::string> console;  // error messages of scripts
 };
 
-Rendered render(const fs::path& page) {
+Rendered render(const fs::path& page, const std::string& flags = "") {
   const fs::path folder = page.parent_path();
   const std::string command = fmt::format(
-      "timeout 120 {} --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir='{}' "
+      "timeout 120 {} --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir='{}' {} "
       "--virtual-time-budget=5000 --enable-logging=stderr --dump-dom 'file://{}' > '{}' 2> '{}'",
-      browser(), (folder / "profile").string(), page.string(), (folder / "dom.html").string(),
+      browser(), (folder / "profile").string(), flags, page.string(), (folder / "dom.html").string(),
       (folder / "log.txt").string());
   EXPECT_EQ(std::system(command.c_str()), 0);
   Rendered rendered{.dom = text_of(folder / "dom.html")};
@@ -275,6 +275,129 @@ TEST(Report, RendersInABrowserWithoutAnError) {
         "1 of 19 rows were throttled (sw_power_cap)", "One step took 3640 µs; its floor is 2894 µs.",
         "output projection: gemv_bulk_copy"})
     expect_text(shown, text);
+}
+
+/// What a script says that uses a page as a reader does: it gets the document `d` and its window `w`.
+std::string used(const fs::path& folder, const std::string& html, const std::string& script) {
+  std::ofstream(folder / "page.html") << html;
+  std::ofstream(folder / "reader.html")
+      << "<!DOCTYPE html><iframe src='page.html' width='1200' height='900'></iframe><pre "
+         "id='said'></pre><script>\n"
+         "const frame = document.querySelector('iframe'), said = document.getElementById('said');\n"
+         "frame.addEventListener('load', () => {\n"
+         "const d = frame.contentDocument, w = frame.contentWindow;\n"
+         "const say = text => said.append(text + '\\n');\n"
+         "const rows = () => [...d.querySelectorAll('#winner-table tbody tr:not(.detail)')].filter(r => "
+         "!r.hidden);\n"
+         "const enter = (id, value, event) => { d.getElementById(id).value = value;\n"
+         "  d.getElementById(id).dispatchEvent(new w.Event(event)); };\n"
+         "const column = i => say(rows().map(r => r.cells[i].textContent).join(' '));\n"
+      << script << "\nsay('end'); });</script>";
+  const Rendered page = render(folder / "reader.html", "--allow-file-access-from-files");
+  EXPECT_TRUE(page.console.empty()) << page.console.front();
+  const auto begin = page.dom.find("id=\"said\">") + 10;
+  const std::string text = page.dom.substr(begin, page.dom.find("</pre>", begin) - begin);
+  EXPECT_TRUE(text.ends_with("end\n")) << text;
+  return text;
+}
+
+/// Four runs of the winner of kNorm, the last one slower, and four of a step.
+void add_nights(ResultsSet& set) {
+  for (int night = 1; night <= 4; ++night) {
+    HistoryRun run{
+        .file = {.run_id = fmt::format("2026010{}T000000Z-1", night), .commit = "c0ffee", .driver = "580"}};
+    for (const char* problem : {kNorm, "step[model=llama2-7b,batch=1,context=512,dtype=bf16]"}) {
+      TimedConfig row{.device = "NVIDIA H200",
+                      .op = std::string(problem).substr(0, std::string(problem).find('[')),
+                      .problem = problem,
+                      .variant = "vectorized",
+                      .config = "block=128,vec=4",
+                      .sampling = SamplingClass::rerun};
+      row.runs = {{.run_id = run.file.run_id, .time_us = night == 4 ? 1.8 : 1.7}};
+      run.configs.push_back(row);
+    }
+    set.history.push_back(run);
+  }
+  for (const TimedConfig& row : set.history.back().configs)
+    set.changes.rows.push_back({.now = row,
+                                .change = Change::slower,
+                                .effect = 0.0588,
+                                .since = "20260104T000000Z-1",
+                                .commit = "c0ffee",
+                                .cause = "code"});
+}
+
+TEST(Report, IsSearchedSortedAndOpenedInABrowser) {
+  if (browser().empty()) GTEST_SKIP() << "no chromium here";
+  const fs::path folder = fs::path(::testing::TempDir()) / "report_used";
+  fs::create_directories(folder);
+  ResultsSet set = read_results({sample_results()});
+  add_nights(set);
+  const std::string html = report_page(ops(), set, "Sample");
+  EXPECT_EQ(used(folder, html,
+                 "enter('find', 'RMS_norm tokens=1,', 'input'); say(rows().length + ': ' + "
+                 "d.getElementById('found').textContent); enter('find', 'no such row', 'input'); "
+                 "say(rows().length); enter('find', '', 'input'); say(rows().length);"),
+            "1: 1 of 2 rows\n0\n2\nend\n");
+  EXPECT_EQ(used(folder, html,
+                 "const heads = d.querySelectorAll('#winner-table th button');"
+                 "heads[3].click(); column(3); heads[3].click(); column(3); heads[1].click(); column(0);"),
+            "1.688 8.125\n8.125 1.688\n2 1\nend\n");
+  EXPECT_EQ(used(folder, html,
+                 "enter('only-op', 'linear', 'change'); column(0); enter('only-op', '', 'change');"
+                 "enter('only-verdict', 'slower', 'change'); column(0); enter('only-verdict', 'new', "
+                 "'change'); column(0);"),
+            "2\n1\n2\nend\n");
+  const std::string opened =
+      used(folder, html,
+           "rows()[0].click(); const detail = d.querySelector('.detail'); say(detail.textContent);"
+           "say(detail.querySelectorAll('svg.spark circle').length + ' points, ' + "
+           "d.querySelectorAll('#winner-table button[aria-expanded=true]').length + ' open');"
+           "rows()[0].click(); say(d.querySelectorAll('.detail').length);"
+           "rows()[1].querySelector('button').click(); say(d.querySelectorAll('.detail').length);"
+           "enter('find', 'x', 'input'); say(d.querySelectorAll('.detail').length);");
+  for (const char* text :
+       {"SLOWER: +5.88 % since 20260104T000000Z-1, commit c0ffee: code", "4 points, 1 open\n0\n1\n0\n",
+        "4 runs, from 20260101T000000Z-1 to 20260104T000000Z-1.", "block=128,vec=8",
+        R"(--problem '^rms_norm\[tokens=1,hidden=4096,dtype=bf16\]$')"})
+    expect_text(opened, text);
+  // The keyboard: "/" searches, Escape clears, and the buttons of rows and headings have the focus in order.
+  EXPECT_EQ(
+      used(folder, html,
+           "const key = (at, k) => at.dispatchEvent(new w.KeyboardEvent('keydown', {key: k, bubbles: true}));"
+           "key(d.body, '/'); say(d.activeElement.id); enter('find', 'linear', 'input'); "
+           "key(d.activeElement, 'Escape'); say(rows().length);"
+           "say([...d.querySelectorAll('#winner-table button')].every(b => b.tabIndex === 0));"),
+      "find\n2\ntrue\nend\n");
+  // The overview leads to a row, and the step of the history has its trend.
+  const std::string overview =
+      used(folder, html,
+           "say(d.getElementById('overview').textContent); d.querySelector('#overview a').click();"
+           "say(d.querySelectorAll('.detail').length); say(d.getElementById('trends').textContent);");
+  for (const char* text :
+       {"Newest run2026-01-02 00:00", "Against naive, 1 problems14.25 ×", "Farthest from the floor",
+        "1.7 → 1.8 µs+5.9 %slower", "\n1\n", "step[model=llama2-7b,batch=1,context=512,dtype=bf16]"})
+    expect_text(overview, text);
+}
+
+TEST(Report, ThousandsOfRowsAreASmallPage) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "report_large";
+  fs::remove_all(folder);
+  std::vector<CsvRow> rows;
+  for (int i = 0; i < 10000; ++i) {
+    Values values =
+        row("20260102T000000Z-2", fmt::format("rms_norm[tokens={},hidden=4096,dtype=bf16]", i / 10 + 1),
+            "vectorized", fmt::format("block={},vec=4", 32 * (i % 10 + 1)), 2 + 0.001 * (i % 997));
+    for (const std::string& column : sweep_columns()) values.try_emplace(column);
+    rows.push_back(std::move(values));
+  }
+  write_csv(folder / "sweep.csv", sweep_columns(), rows);
+  const std::string html = report_page(ops(), read_results({folder}), "Large");
+  EXPECT_LT(html.size(), 5u << 20);
+  if (browser().empty()) GTEST_SKIP() << "no chromium here";
+  EXPECT_EQ(
+      used(folder, html, "enter('find', 'tokens=77,', 'input'); say(d.getElementById('found').textContent);"),
+      "1 of 1000 rows\nend\n");
 }
 
 /// Texts that become script, markup, a mark of the template or an attribute where a page is careless.
