@@ -160,9 +160,9 @@ void add_history(CLI::App& app, int& exit_code) {
       ->add_option("CSV", given->csvs, "CSVs of tune or rerun")
       ->required();
   CLI::App* removing = command("prune", "Removes old runs", nullptr);
-  auto* keep = removing->add_option("--keep", given->keep, "Keep the newest so many runs of each device")
+  auto* keep = removing->add_option("--keep", given->keep, "Keep the newest so many files of each device")
                    ->check(CLI::Range(1, 1000000));
-  removing->add_option("--before", given->before, "Remove the runs before this date, like 20261101")
+  removing->add_option("--before", given->before, "Remove the files before this date, like 20261101")
       ->check(is_date)
       ->excludes(keep);
   removing->callback([given] {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "harness/results/csv.h"
+#include "harness/results/history.h"
 #include "harness/results/samples_file.h"
 #include "tests/files.h"
 #include "tests/program.h"
@@ -186,9 +187,12 @@ TEST_F(StepRegression, TheGateRecordsWhatItWatchesAndSaysWhatNot) {
     return std::ranges::any_of(read_csv(csv), [](const auto& row) { return row.at("op") == "step"; });
   };
   EXPECT_TRUE(has_step(folder_ / "baseline/host/regress.csv"));
-  const Ended again = testing::run_shell(gate);
+  const Ended again = testing::run_shell(gate + "--history " + (folder_ / "history").string());
   EXPECT_EQ(again.code, 0) << again.text;
   EXPECT_TRUE(has_step(folder_ / "gate/regress.csv"));
+  const auto kept = history_files(folder_ / "history");
+  EXPECT_EQ(kept.size(), 4u) << "the launches and the step of two runs have a run id each";
+  EXPECT_EQ(std::ranges::count_if(kept, [&](const HistoryFile& file) { return has_step(file.path); }), 2);
 }
 
 /// Runs `counters` with a fake ncu.

@@ -9,6 +9,7 @@
 
 #include "harness/results/wisdom.h"
 #include "tests/files.h"
+#include "tests/sweep_rows.h"
 
 namespace warptune {
 namespace {
@@ -80,6 +81,45 @@ TEST(Cli, ReportOfAHostSweep) {
   EXPECT_EQ(run(folder, "simulate results/host/small.csv --seeds 2 --csv /proc/no/table.csv"), 2);
   EXPECT_EQ(text_of(folder / "said").find("configurations"), std::string::npos) << "said before the work";
   EXPECT_EQ(run(folder, "merge results -o /proc/no"), 2);
+}
+
+TEST(Cli, ASiteHasAnIndexAndAPagePerDevice) {
+  const fs::path folder = scratch("cli_site");
+  std::vector<CsvRow> rows;
+  for (int night = 1; night <= 3; ++night)
+    for (const char* device : {"NVIDIA H200", "NVIDIA A100"})
+      rows.push_back(
+          testing::sweep_fields({{"run_id", "2026010" + std::to_string(night) + "T000000Z-" + device[7]},
+                                 {"git_commit", "c0ffee"},
+                                 {"device", device},
+                                 {"driver", "580"},
+                                 {"host", "<b>&"},
+                                 {"op", "rms_norm"},
+                                 {"problem", "rms_norm[tokens=1,hidden=64,dtype=bf16]"},
+                                 {"variant", "vectorized"},
+                                 {"config", night == 3 ? "block=64" : "block=32"},
+                                 {"sampling", "rerun"}}));
+  const fs::path csv = testing::write_sweep("site.csv", rows);
+  ASSERT_EQ(run(folder, "history add runs " + csv.string()), 0);
+  ASSERT_EQ(run(folder, "report --history runs --site public"), 0) << text_of(folder / "said");
+  const std::string index = text_of(folder / "public" / "index.html"),
+                    page = text_of(folder / "public" / "h200.html");
+  for (const char* part :
+       {"<a href=\"a100.html\">", "<a href=\"h200.html\">", "20260102T000000Z-H", "&lt;b&gt;&amp;"})
+    EXPECT_NE(index.find(part), std::string::npos) << part;
+  EXPECT_EQ(index.find("<b>"), std::string::npos);
+  EXPECT_NE(page.find("block=64"), std::string::npos) << "the newest run";
+  EXPECT_EQ(page.find("A100"), std::string::npos);
+  EXPECT_TRUE(fs::exists(folder / "public" / "a100.html"));
+  EXPECT_EQ(run(folder, "report --history runs --site public"), 0) << "earlier pages are replaced";
+  std::ofstream(folder / "public" / "a100.html") << "a note of the user";
+  std::ofstream(folder / "public" / "index.html") << index << "old";
+  EXPECT_EQ(run(folder, "report --history runs --site public"), 2);
+  EXPECT_EQ(text_of(folder / "public" / "a100.html"), "a note of the user");
+  EXPECT_TRUE(text_of(folder / "public" / "index.html").ends_with("old"))
+      << "nothing is written before a refusal";
+  EXPECT_EQ(run(folder, "report --site public"), 2);
+  EXPECT_EQ(run(folder, "report --history none --site public"), 2);
 }
 
 }  // namespace

@@ -498,6 +498,22 @@ TEST(Report, NoTextOfAFileRunsInABrowser) {
                  fmt::format("round {}", round));
   }
 
+  // The texts of a history, in a plot, in an opened row and in the index of a site.
+  for (const std::string& text : hostile_texts()) {
+    ResultsSet set = read_results({sample_results()});
+    add_nights(set);
+    for (HistoryRun& run : set.history) {
+      run.file.run_id += text;
+      run.file.commit = run.file.driver = text;
+      run.configs[1].problem = run.configs[1].variant = text;
+    }
+    for (RowChange& change : set.changes.rows) change.since = change.commit = change.cause = text;
+    const std::string html = report_page(ops(), set, text);
+    if (&text == &hostile_texts()[3])
+      used(folder, html, "rows()[0].click(); if (d.documentElement.dataset.ran) throw 'a text ran';");
+    expect_quiet(html, "history with " + text);
+  }
+
   // Were a text to become markup, the policy would still keep it from running.
   std::string broken = report_page(ops(), read_results({sample_results()}), "Sample");
   broken.insert(broken.find("<main>"),

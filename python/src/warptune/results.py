@@ -7,7 +7,7 @@ from ._native import Error
 
 SCHEMA = 1
 KEY = ["device", "arch", "driver", "toolkit", "problem", "variant", "config", "cache", "step"]
-_TEXTS = ["run_id", "git_commit", "host", "op", "dtype", "status", "detail", "throttled", "code_hash", "sampling", "card", *KEY]
+_TEXTS = "run_id git_commit host op dtype status detail throttled code_hash sampling card".split() + KEY
 
 
 def read_csv(path, *, all_rows=False):

@@ -15,7 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-BUILD = 'cmake --preset release -B "$BUILD" && cmake --build "$BUILD" --target warptune && cp "$BUILD/warptune" "$PROGRAM"'
+BUILD = """cmake --preset release -B "$BUILD" && cmake --build "$BUILD" --target warptune &&
+cp "$BUILD/warptune" "$PROGRAM\""""
 FACTS = {"driver": "driver", "toolkit": "toolkit", "card": "card", "host": "machine", "sm_clock_mhz": "SM clock"}
 
 
@@ -45,7 +46,9 @@ class Search:
         self.work.mkdir(parents=True, exist_ok=True)
         self.tree, self.file = self.work / "tree", self.work / "state.json"
         question = {"good": commits[0], "bad": commits[-1], "row": given.row, "runs": given.runs, "build": given.build}
-        self.state = json.loads(self.file.read_text()) if self.file.exists() else {**question, "built": {}, "effects": {}}
+        self.state = {**question, "built": {}, "effects": {}}
+        if self.file.exists():
+            self.state = json.loads(self.file.read_text())
         if {key: self.state.get(key) for key in question} != question:
             raise Failure(f"'{self.work}' has another search; name another --work, or delete it")
 
@@ -72,7 +75,9 @@ class Search:
             program.parent.mkdir(exist_ok=True)
             variables = {**os.environ, "BUILD": str(self.work / "build"), "PROGRAM": str(program), "COMMIT": commit}
             with open(self.work / f"build-{commit[:12]}.log", "w") as log:
-                ended = subprocess.run(self.given.build, shell=True, cwd=self.tree, env=variables, stdout=log, stderr=log)
+                ended = subprocess.run(
+                    self.given.build, shell=True, cwd=self.tree, env=variables, stdout=log, stderr=log, check=False
+                )
             built = ended.returncode == 0 and os.access(program, os.X_OK)
             self.remember("built", commit, built)
             if not built:
@@ -80,8 +85,8 @@ class Search:
         return program if self.state["built"][commit] else None
 
     def rerun(self, program, folder, run):
-        command = [program, "rerun", self.given.wisdom, "--problem", f"^{re.escape(self.given.row)}$", "--runs", str(run),
-                   "--name", "bisect", "--device", self.given.device, "--out", folder]
+        command = [program, "rerun", self.given.wisdom, "--problem", f"^{re.escape(self.given.row)}$",
+                   "--runs", str(run), "--name", "bisect", "--device", self.given.device, "--out", folder]
         with open(self.work / "rerun.log", "a") as log:
             subprocess.run([str(word) for word in command], stdout=log, stderr=log, check=False)
         return next(folder.glob("*/bisect.csv"), None)
@@ -171,7 +176,7 @@ class Search:
 
 def main():
     parser = argparse.ArgumentParser(prog="warptune bisect")
-    for option in ("good", "bad", "row", "wisdom", "repo", "work", "device", "min-effect", "history", "build", "program"):
+    for option in "good bad row wisdom repo work device min-effect history build program".split():
         parser.add_argument(f"--{option}", default="")
     parser.add_argument("--runs", type=int)
     given = parser.parse_args()

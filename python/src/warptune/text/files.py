@@ -26,7 +26,8 @@ def need(name, of="text"):
     except ImportError as error:
         pins = (Path(__file__).parents[1] / of / "requirements.txt").read_text().split()
         command = shlex.join([sys.executable, "-m", "pip", "install", *pins])
-        raise InputError(f"{of} needs the Python package {name} ({first_line(error)}); install it with: {command}") from error
+        sentence = f"{of} needs the Python package {name} ({first_line(error)}); install it with: {command}"
+        raise InputError(sentence) from error
 
 
 def read_bytes(path, limit):
