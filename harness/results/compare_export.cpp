@@ -69,7 +69,8 @@ std::string as_junit(const Comparison& c) {
     const double us = row.now.time_us();
     cases += fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{:.9f}\">",
                          xml(key.device + "." + key.op),
-                         xml(fmt::format("{} {} {} {}", key.problem, key.variant, key.config, key.cache)),
+                         xml(fmt::format("{} {}{}{} {}", key.problem, key.variant,
+                                         key.config.empty() ? "" : " ", key.config, key.cache)),
                          std::isfinite(us) ? us * 1e-6 : 0);
     const std::string_view element = element_of(row.change);
     if (!element.empty()) cases += fmt::format("<{} message=\"{}\"/>", element, xml(change_text(row)));

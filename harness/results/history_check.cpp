@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/core/python_process.h"
+#include "harness/core/text_table.h"
 #include "harness/measure/clock_watch.h"
 #include "harness/measure/statistics.h"
 #include "harness/results/student_t.h"
@@ -221,8 +222,9 @@ RowChange row_of(const Series& series, const std::vector<ChangePoint>& changes, 
   if (points.size() < 2 * kMinRunsOfALevel || all.runs.size() < 2 * kMinProcessesOfALevel)
     return {.now = all,
             .change = Change::fresh,
-            .note = fmt::format("{} runs of {} processes; a change needs {} of {}", points.size(),
-                                all.runs.size(), 2 * kMinRunsOfALevel, 2 * kMinProcessesOfALevel)};
+            .note = fmt::format("{}, processes: {}; a change needs {} runs and {} processes",
+                                counted(points.size(), "run"), all.runs.size(), 2 * kMinRunsOfALevel,
+                                2 * kMinProcessesOfALevel)};
   return {.base = all,
           .now = *points.back(),
           .change = Change::same,
