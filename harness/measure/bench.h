@@ -75,8 +75,8 @@ class Bench {
 };
 
 /// max(bytes / read bandwidth, flops / rate) in microseconds; 0 where the peaks are not measured. The rate is
-/// the matrix peak, of fp32 the arithmetic peak, or that of Cost::tf32_products at half the matrix peak, if
-/// that is faster.
+/// the matrix peak, twice that with Cost::fp8_products, of fp32 the arithmetic peak, or that of
+/// Cost::tf32_products at half the matrix peak, if that is faster.
 double floor_us(const DeviceFacts& facts, const Cost& cost, const Problem& problem);
 
 }  // namespace warptune
