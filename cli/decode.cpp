@@ -276,7 +276,6 @@ int run(const DecodeOptions& o) {
   const DType dtype = dtype_of(o, device->facts());
   const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o, config));
   problems.rope_append(1, 1, 0);  // throws if K has no such layout
-  expect_weights(o);
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
   int check_steps = o.check_baseline;
@@ -289,6 +288,7 @@ int run(const DecodeOptions& o) {
                           *device);
   };
   if (!fits(o, lack, check_steps)) return 0;
+  expect_weights(o);
   if (!o.dump_layers.empty()) expect_new_dump(o.dump_layers);
   if (!o.compare_layers.empty()) expect_dump(o.compare_layers, lengths.steps);
   const fs::path path =
