@@ -128,10 +128,16 @@ TEST_F(TwoDims, ProblemsThatDifferInTheirDataHaveOnePlan) {
 
 TEST_F(TwoDims, TheIndexHasTheClusterAndTheFlags) {
   const PlanTable table = table_of({{16, 16}}, {});
-  const auto json =
-      nlohmann::json::parse(export_json(table_, table, compiler_, facts_, [](const auto&, const auto&) {
-        return ExportedKernel{.file = "cubins/x", .entry = "x"};
-      }));
+  const auto index_of = [&](const DeviceFacts& facts) {
+    return nlohmann::json::parse(export_json(table_, table, compiler_, facts, [](const auto&, const auto&) {
+      return ExportedKernel{.file = "cubins/x", .entry = "x"};
+    }));
+  };
+  const auto json = index_of(facts_);
+  EXPECT_FALSE(json.at("plans").at(0).at("origin").contains("floor_us")) << "no peaks are measured";
+  DeviceFacts measured = facts_;
+  measured.read_gb_per_s = 1000;
+  EXPECT_GT(index_of(measured).at("plans").at(0).at("origin").at("floor_us"), 0);
   const auto& stage = json.at("plans").at(0).at("stages").at(0);
   EXPECT_EQ(json.at("schema"), 3);
   EXPECT_EQ(stage.at("grid"), nlohmann::json::parse(R"([["*", 2, "a"], "b", 1])"));
