@@ -178,6 +178,8 @@ std::vector<Tile> tile_rows() {
            quantized),
       tile("linear", "wgmma_fp8", "has_wgmma && activations == fp8",
            "tile_tokens<=128 rows=256 stages<=3 cluster=1 pdl<=1", quantized),
+      tile("linear", "naive", "activations == fp8 && has_wgmma == 0", "block=256",
+           "no other variant without wgmma"),
       tile("linear", "mma_packed", "tokens <= 64",
            "tile_m<=32 tile_n=64 tile_k<=tokens<=32?256:128 warps_m=1 warps_n=4 stages<=3 "
            "splits<=(tokens<=32?200:100)*sms/out pdl<=1",

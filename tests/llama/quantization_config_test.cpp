@@ -65,7 +65,7 @@ TEST(QuantizationConfig, ReadsFp8) {
   expect_scheme(config, WeightStorage::plain, {.weights = kWeightsFp8});
   EXPECT_EQ(config.notes, std::vector<std::string>{
                               "config.json: quantization_config: activations are not quantized, they stay in "
-                              "16 bits"});
+                              "16 bits, unless --weights is fp8:activations=fp8"});
   expect_scheme(parse(R"({"quant_method": "fp8", "weight_block_size": [128, 128]})"), WeightStorage::plain,
                 {.weights = kWeightsFp8, .group = 128});
 }

@@ -28,7 +28,6 @@ TEST(TileTable, EveryExampleHasADefaultThatSweepsAlsoTry) {
         if (dtype == DType::fp32) continue;  // not every tile fits
         problem.dtype = dtype;
         const DeviceFacts facts = known_device(arch);
-        if (problem.dims.get("activations", 0) != 0 && !facts.has_wgmma()) continue;  // naive alone
         const auto tiles = ops().default_tiles(problem, facts);
         ASSERT_FALSE(tiles.empty()) << arch << " " << problem.key();
         for (const DefaultTile& tile : tiles) {
