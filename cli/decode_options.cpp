@@ -12,9 +12,9 @@ namespace warptune {
 namespace {
 
 void add_model(CLI::App& c, DecodeOptions& o) {
-  auto* folder =
-      c.add_option("--model", o.model_folder,
-                   "folder of a Hugging Face checkpoint; with --random-weights a config.json is enough");
+  auto* folder = c.add_option(
+      "--model", o.model_folder,
+      "folder of a Hugging Face checkpoint, or a GGUF file; with --random-weights a config.json is enough");
   c.add_option(
        "--preset", o.preset_name,
        fmt::format("shape of a known model, with random weights: {}", fmt::join(preset_names(), ", ")))

@@ -5,6 +5,7 @@
 #include "cli/standard_streams.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
+#include "harness/llama/gguf_model.h"
 #include "harness/text/text_prompts.h"
 
 namespace warptune {
@@ -35,6 +36,11 @@ std::optional<DecodeText> DecodeText::open(const DecodeOptions& o, const ModelCo
   if (o.model_folder.empty())
     throw InputError(
         "a prompt that is text needs --model, a checkpoint with its tokenizer; --preset has none");
+  if (is_gguf(o.model_folder))
+    throw InputError(
+        fmt::format("a prompt that is text needs a folder with a tokenizer; that of {} is not read, "
+                    "--prompt-ids takes its tokens",
+                    o.model_folder));
   std::vector<TextPrompt> texts = texts_of(o);
   check_stops(o.stops);
 

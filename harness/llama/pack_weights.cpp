@@ -97,6 +97,24 @@ void read_packed(const QuantizedTensors& from, Tile<kBits>& tile) {
   }
 }
 
+/// GGUF: blocks of 32 columns. Of four bits, byte i has value i in its low bits and value i + 16 in the high.
+template <int kBits>
+void read_gguf(const QuantizedTensors& from, Tile<kBits>& tile) {
+  for (int r = 0; r < tile.rows; ++r)
+    for (int c = 0; c < tile.columns; c += from.format.group) {
+      const std::byte* values =
+          from.block(tile.row + r, (tile.column + c) / from.format.group) + kGgufScaleBytes;
+      if constexpr (kBits == 8) {
+        std::memcpy(&tile.values[r][c], values, static_cast<std::size_t>(from.format.group));
+        continue;
+      }
+      for (int i = 0; i < 16; ++i) {
+        tile.values[r][c + i] = std::to_integer<std::uint8_t>(values[i]) & 15;
+        tile.values[r][c + i + 16] = std::to_integer<std::uint8_t>(values[i]) >> 4;
+      }
+    }
+}
+
 /// [rows, columns], a byte per value.
 void read_plain(const QuantizedTensors& from, Tile<8>& tile) {
   bool has_nan = false;
@@ -142,7 +160,10 @@ void pack_tiles(const QuantizedTensors& from, std::int64_t first_row, std::byte*
 
 void pack_weights(const QuantizedTensors& from, std::int64_t first_row, std::byte* to) {
   const bool four = weight_bits(from.format.weights) == 4;
-  if (from.storage == WeightStorage::plain) {
+  if (from.storage == WeightStorage::gguf) {
+    four ? pack_tiles<4>(from, first_row, to, read_gguf<4>)
+         : pack_tiles<8>(from, first_row, to, read_gguf<8>);
+  } else if (from.storage == WeightStorage::plain) {
     pack_tiles<8>(from, first_row, to, read_plain);
   } else if (from.storage == WeightStorage::awq) {
     pack_tiles<4>(from, first_row, to, read_awq);

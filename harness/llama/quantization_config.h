@@ -31,13 +31,14 @@ class ModuleName {
 
 /// The tensors that store a quantized weight.
 enum class WeightStorage {
-  gptq,     // qweight, qzeros (the zero point minus 1), scales, g_idx
-  gptq_v2,  // the same, with the zero point itself
-  awq,      // qweight, qzeros, scales
-  packed,   // weight_packed, weight_scale, weight_shape, weight_zero_point, weight_g_idx
-  plain,    // weight (one byte per value), weight_scale or weight_scale_inv
-  fp4,      // weight_packed (two values per byte), weight_scale; of nvfp4 weight_global_scale, a divisor
-  modelopt  // weight (two values per byte), weight_scale, weight_scale_2
+  gptq,      // qweight, qzeros (the zero point minus 1), scales, g_idx
+  gptq_v2,   // the same, with the zero point itself
+  awq,       // qweight, qzeros, scales
+  packed,    // weight_packed, weight_scale, weight_shape, weight_zero_point, weight_g_idx
+  plain,     // weight (one byte per value), weight_scale or weight_scale_inv
+  fp4,       // weight_packed (two values per byte), weight_scale; of nvfp4 weight_global_scale, a divisor
+  modelopt,  // weight (two values per byte), weight_scale, weight_scale_2
+  gguf       // weight: Q4_0 or Q8_0, blocks of 32 values with their scale
 };
 
 /// How the weights of some modules are quantized.
@@ -48,7 +49,7 @@ struct QuantizationScheme {
 };
 
 struct QuantizationConfig {
-  std::string method;  // quant_method: "gptq", "awq", "compressed-tensors", "fp8" or "modelopt"
+  std::string method;  // quant_method: "gptq", "awq", "compressed-tensors", "fp8", "modelopt" or "gguf"
   std::vector<QuantizationScheme> schemes = {};
   std::vector<ModuleName> ignored = {};  // modules in 16 bits
   std::vector<std::string> notes = {};   // sentences for the user about what is not applied

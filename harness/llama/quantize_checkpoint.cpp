@@ -15,10 +15,10 @@
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 #include "harness/core/parallel.h"
+#include "harness/llama/checkpoint.h"
 #include "harness/llama/layer_modules.h"
 #include "harness/llama/pack_weights.h"
 #include "harness/llama/quantize.h"
-#include "harness/llama/safetensors.h"
 #include "harness/llama/safetensors_writer.h"
 #include "harness/results/durable_file.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/llama/checkpoint.h"
 #include "harness/llama/quantization_config.h"
-#include "harness/llama/safetensors.h"
 #include "harness/llama/weight_format.h"
 
 namespace warptune {

@@ -161,7 +161,14 @@ std::uint32_t stored_word(const StoredTensor& tensor, std::int64_t i) {
   return word;
 }
 
+const std::byte* QuantizedTensors::block(std::int64_t row, std::int64_t group) const {
+  const std::int64_t bytes = format.group * weight_bits(format.weights) / 8 + kGgufScaleBytes;
+  return weight->data.data() + (weight->stored_row(row) * groups() + group) * bytes;
+}
+
 float QuantizedTensors::scale(std::int64_t scale_row, std::int64_t group) const {
+  if (storage == WeightStorage::gguf)
+    return static_cast<float>(load(DType::fp16, block(scale_row, group), 0));
   const std::int64_t i = scale_row * scale_row_stride + group * scale_group_stride;
   if (scales->dtype == "F8_E4M3") return stored_float<fp8>(*scales, i);
   if (scales->dtype == "U8") return stored_float<ue8m0>(*scales, i);
@@ -198,7 +205,11 @@ std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, con
   t.scale_name = module + (by_columns ? ".scales" : inverse ? ".weight_scale_inv" : ".weight_scale");
   if (is_stored_unquantized(checkpoint, t)) return std::nullopt;
   check_extents(t);
-  if (by_columns) {
+  if (t.storage == WeightStorage::gguf) {
+    const char* const type = t.format.weights == kWeightsInt4 ? "Q4_0" : "Q8_0";
+    t.weight = t.scales = &need(checkpoint, t.weight_name, {type}, {rows, columns});
+    t.scale_name = t.weight_name;
+  } else if (by_columns) {
     find_column_major(checkpoint, t);
   } else if (fp4) {
     find_fp4(checkpoint, t);

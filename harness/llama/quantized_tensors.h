@@ -5,10 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "harness/llama/checkpoint.h"
 #include "harness/llama/quantization_config.h"
-#include "harness/llama/safetensors.h"
 
 namespace warptune {
+
+/// Bytes of the scale of a block of Q4_0 and Q8_0, before its values.
+inline constexpr std::int64_t kGgufScaleBytes = 2;
 
 struct QuantizedTensors {
   std::string module;
@@ -35,6 +38,8 @@ struct QuantizedTensors {
   std::int64_t rows_of_scale() const { return has_block_scales() ? kFp8ScaleRows : 1; }
   std::int64_t scale_rows() const { return (rows + rows_of_scale() - 1) / rows_of_scale(); }
   float scale(std::int64_t scale_row, std::int64_t group) const;
+  /// The bytes of a group of GGUF: its scale, in fp16, and its values.
+  const std::byte* block(std::int64_t row, std::int64_t group) const;
   /// The stored value that stands for 0; `zeros` must not be null.
   int zero_point(std::int64_t row, std::int64_t group) const;
 };

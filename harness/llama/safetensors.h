@@ -34,6 +34,16 @@ struct StoredTensor {
   std::string dtype;  // as the file says: "F32", "F16", "BF16", "I32", ..
   std::vector<std::int64_t> shape;
   std::span<const std::byte> data;  // need not be aligned
+  /// Rows of a head, where the file has those of the two halves of a head in pairs, as GGUF for interleaved
+  /// RoPE; 0: rows are in order.
+  std::int64_t paired_rows = 0;
+
+  /// Where the file has a row.
+  std::int64_t stored_row(std::int64_t row) const {
+    if (paired_rows == 0) return row;
+    const std::int64_t half = paired_rows / 2, in_head = row % paired_rows;
+    return row - in_head + in_head % half * 2 + in_head / half;
+  }
 };
 
 /// The dtype as a file names it: "F32", "F16", "BF16", "I32".
@@ -56,34 +66,6 @@ class SafetensorsFile {
   std::filesystem::path path_;
   MappedFile file_;
   std::map<std::string, StoredTensor> tensors_;
-};
-
-/// The tensors of a model folder: those in model.safetensors.index.json, each from its shard, or, without an
-/// index, those of model.safetensors.
-class Checkpoint {
- public:
-  /// Whether the folder has either file.
-  static bool is_in(const std::filesystem::path& folder);
-  explicit Checkpoint(const std::filesystem::path& folder);
-  const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
-  bool has(const std::string& name) const { return tensors_.contains(name); }
-  /// Null where it is missing.
-  const StoredTensor* find(const std::string& name) const {
-    const auto it = tensors_.find(name);
-    return it == tensors_.end() ? nullptr : it->second;
-  }
-  /// Throws InputError if it is missing or has another shape.
-  const StoredTensor& tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
-  /// A sentence where the folder has both model.safetensors and an index of other files; else empty.
-  const std::string& note() const { return note_; }
-
- private:
-  const SafetensorsFile& open(const std::string& name);
-
-  std::filesystem::path folder_;
-  std::map<std::string, SafetensorsFile> files_;  // by name
-  std::map<std::string, const StoredTensor*> tensors_;
-  std::string note_;
 };
 
 }  // namespace warptune

@@ -1,17 +1,20 @@
 #include "harness/llama/weights.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
+#include "harness/llama/checkpoint.h"
+#include "harness/llama/gguf_blocks.h"
 #include "harness/llama/layer_modules.h"
 #include "harness/llama/quantize.h"
 #include "harness/llama/quantized_matrix.h"
-#include "harness/llama/safetensors.h"
 
 namespace warptune {
 namespace {
@@ -56,7 +59,14 @@ class Loader {
     auto* to = buffer.as<std::byte>();
     for (const auto& [name, part_rows] : parts) {
       const auto shape = columns == 0 ? std::vector{part_rows} : std::vector{part_rows, columns};
-      upload(checkpoint_.tensor(name, shape), name, to);
+      const StoredTensor& tensor = checkpoint_.tensor(name, shape);
+      if (needs_expansion(tensor)) {
+        const std::vector<float> values = expanded(tensor);
+        upload(std::as_bytes(std::span(values)), DType::fp32, to);
+        device_.synchronize();  // the values end here
+      } else {
+        upload(tensor.data, float_dtype(tensor, name), to);
+      }
       to += static_cast<std::size_t>(part_rows) * row_bytes;
     }
     return buffer;
@@ -75,11 +85,21 @@ class Loader {
       }
     }
     const Parts tensors = with_suffix(parts, ".weight");
-    if (!format.quantized() || quantization_) return {.weight = load(tensors, columns)};
+    const bool rounds = format.quantized() && !quantization_;
+    for (const auto& [name, count] : tensors)
+      if (const BlockType* type = find_block_type(checkpoint_.tensor(name, {count, columns}).dtype);
+          type && type->values > 1)
+        ++expanded_[type->name];
+    if (!rounds) return {.weight = load(tensors, columns)};
+    std::vector<std::vector<float>> buffers;
     std::vector<FloatRows> rows;
     for (const auto& [name, count] : tensors) {
       const StoredTensor& tensor = checkpoint_.tensor(name, {count, columns});
-      rows.push_back({float_dtype(tensor, name), count, tensor.data.data()});
+      if (needs_expansion(tensor))
+        rows.push_back(
+            {DType::fp32, count, std::as_bytes(std::span(buffers.emplace_back(expanded(tensor)))).data()});
+      else
+        rows.push_back({float_dtype(tensor, name), count, tensor.data.data()});
     }
     return uploaded_matrix(quantize(format, rows, columns));
   }
@@ -88,8 +108,19 @@ class Loader {
   }
   bool has(const std::string& name) const { return checkpoint_.has(name); }
   /// Of notes on several tensors only the first.
-  std::vector<std::string> notes() const {
+  std::vector<std::string> notes(const WeightFormat& format) const {
     std::vector<std::string> all;
+    if (!expanded_.empty()) {
+      std::vector<std::string> counts;
+      for (const auto& [type, count] : expanded_) counts.push_back(fmt::format("{} of {}", count, type));
+      const bool rounds = format.quantized() && !quantization_;
+      all.push_back(fmt::format("no kernel takes matrices of this file as they are ({}): they are {}",
+                                fmt::join(counts, ", "),
+                                rounds ? fmt::format("rounded to {}", format.str())
+                                       : fmt::format("dequantized to {}", name_of(dtype_))));
+      if (!format.quantized())
+        all.back() += "; --weights int8:group=32 rounds them to 8 bits, in half of the memory";
+    }
     if (notes_.size() == 1) all = notes_;
     if (notes_.size() > 1)
       all.push_back(fmt::format("{}; in all {} tensors have such", notes_.front(), notes_.size()));
@@ -116,16 +147,15 @@ class Loader {
             .row_scales = to_device(std::as_bytes(std::span(matrix.row_scales)))};
   }
 
-  void upload(const StoredTensor& tensor, const std::string& name, std::byte* to) {
-    const DType from = float_dtype(tensor, name);
-    const std::size_t count = tensor.data.size() / size_of(from);
+  void upload(std::span<const std::byte> data, DType from, std::byte* to) {
+    const std::size_t count = data.size() / size_of(from);
     if (staging_) {
-      upload_staged(tensor.data.data(), from, count, to);
+      upload_staged(data.data(), from, count, to);
     } else if (from == dtype_ && multiplier_ == 1) {
-      device_.upload(to, tensor.data.data(), tensor.data.size(), device_.stream());
+      device_.upload(to, data.data(), data.size(), device_.stream());
     } else {
       converted_.resize(count * size_of(dtype_));
-      fill(tensor.data.data(), from, count, converted_.data());
+      fill(data.data(), from, count, converted_.data());
       device_.upload(to, converted_.data(), converted_.size(), device_.stream());
       device_.synchronize();  // the next tensor overwrites it
     }
@@ -173,6 +203,7 @@ class Loader {
   Checkpoint checkpoint_;
   std::unique_ptr<UploadStaging> staging_;  // null: uploads from pageable memory
   std::vector<std::byte> converted_;
+  std::map<std::string_view, int> expanded_;  // matrices by their type of GGUF
   std::vector<std::string> notes_;
 };
 
@@ -211,7 +242,7 @@ std::string load_line(double bytes, double seconds) {
 }
 
 ModelConfig read_model(const std::filesystem::path& folder) {
-  ModelConfig c = read_model_config(folder / "config.json");
+  ModelConfig c = is_gguf(folder) ? GgufModel(folder).config() : read_model_config(folder / "config.json");
   if (!c.quantization) return c;
   std::optional<Checkpoint> checkpoint;
   if (Checkpoint::is_in(folder)) checkpoint.emplace(folder);
@@ -275,7 +306,7 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
   w.final_norm = loader.vector("model.norm.weight", c.hidden, c.logits_multiplier / of_head);
   if (!c.tied_embeddings) w.lm_head = loader.modules(head_module(c));
   device.synchronize();
-  std::ranges::move(loader.notes(), std::back_inserter(w.notes));
+  std::ranges::move(loader.notes(c.weights), std::back_inserter(w.notes));
   return w;
 }
 

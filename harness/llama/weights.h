@@ -42,8 +42,8 @@ struct Weights {
   std::vector<std::string> notes;  // sentences about the checkpoint for the user
 };
 
-/// The config of a checkpoint folder, with the formats of its matrices. Without weights in the folder these
-/// are what its quantization_config declares, and lm_head is in 16 bits. Throws InputError.
+/// The config of a checkpoint folder or a GGUF file, with the formats of its matrices. Without weights in the
+/// folder these are what its quantization_config declares, and lm_head is in 16 bits. Throws InputError.
 ModelConfig read_model(const std::filesystem::path& folder);
 
 /// Device memory with these bytes.

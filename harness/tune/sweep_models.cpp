@@ -6,6 +6,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/limits.h"
+#include "harness/llama/gguf_model.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/weights.h"
 
@@ -34,18 +35,18 @@ bool is_preset(const std::string& name) {
   return std::ranges::find(presets, name) != presets.end();
 }
 
-/// A preset, or the folder of a checkpoint below `below`.
+/// A preset, or a checkpoint, a folder or a GGUF file, below `below`.
 std::string full_name(const YamlReader& yaml, const YAML::Node& node, const std::string& name,
                       const std::filesystem::path& below) {
   if (is_preset(name)) return name;
   const std::filesystem::path folder = below / name;
   std::error_code no_such_name;
-  if (std::filesystem::is_directory(folder, no_such_name)) return folder.string();
+  if (std::filesystem::is_directory(folder, no_such_name) || is_gguf(folder)) return folder.string();
   const auto presets = preset_names();
   const std::string hint = near_miss(name, presets);
   yaml.fail(node, fmt::format("unknown model '{}'{}", brief(name),
                               hint.empty() ? fmt::format("; known are {}, or a folder beside this file "
-                                                         "with a config.json",
+                                                         "with a config.json, or a GGUF file",
                                                          listed(presets))
                                            : hint));
 }

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "harness/llama/checkpoint.h"
 #include "harness/llama/quantize_checkpoint.h"
-#include "harness/llama/safetensors.h"
 #include "harness/llama/safetensors_writer.h"
 #include "tests/files.h"
 #include "tests/program.h"

@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/core/error.h"
+#include "harness/llama/checkpoint.h"
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
 #include "harness/llama/memory_need.h"
 #include "harness/llama/model.h"
 #include "harness/llama/prompts.h"
-#include "harness/llama/safetensors.h"
 #include "tests/files.h"
 #include "tests/llama/quantized_checkpoint.h"
 #include "tests/llama/small_models.h"

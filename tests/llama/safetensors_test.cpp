@@ -8,6 +8,7 @@
 #include <random>
 
 #include "harness/core/error.h"
+#include "harness/llama/checkpoint.h"
 
 namespace warptune {
 namespace {

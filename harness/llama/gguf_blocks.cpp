@@ -1,0 +1,125 @@
+#include "harness/llama/gguf_blocks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "harness/core/parallel.h"
+
+namespace warptune {
+namespace {
+
+constexpr int kExpandThreads = 8;
+
+template <class T>
+float value_at(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return static_cast<float>(value);
+}
+
+int byte_at(const std::byte* bytes, int i) { return std::to_integer<int>(bytes[i]); }
+
+template <class T>
+void expand_one(const std::byte* block, float* to) {
+  *to = value_at<T>(block);
+}
+
+/// d, 16 bytes: value i is in the low nibble of byte i, value i + 16 in the high one.
+void expand_q4_0(const std::byte* block, float* to) {
+  const float d = value_at<fp16>(block);
+  for (int i = 0; i < 16; ++i) {
+    const int pair = byte_at(block, 2 + i);
+    to[i] = static_cast<float>((pair & 15) - 8) * d;
+    to[i + 16] = static_cast<float>((pair >> 4) - 8) * d;
+  }
+}
+
+/// d, 32 int8.
+void expand_q8_0(const std::byte* block, float* to) {
+  const float d = value_at<fp16>(block);
+  for (int i = 0; i < 32; ++i) to[i] = value_at<std::int8_t>(block + 2 + i) * d;
+}
+
+/// d, dmin, 12 bytes of eight scales and eight minima of 6 bits, 128 bytes: of each 32 the low nibbles are
+/// one group and the high ones the next.
+void expand_q4_k(const std::byte* block, float* to) {
+  const float d = value_at<fp16>(block), dmin = value_at<fp16>(block + 2);
+  const auto packed = [&](int i) { return byte_at(block, 4 + i); };
+  for (int group = 0; group < 8; ++group) {
+    const bool whole = group < 4;  // the others have their high two bits above those of the first four
+    const int scale = whole ? packed(group) & 63 : (packed(group + 4) & 15) | packed(group - 4) >> 6 << 4;
+    const int min = whole ? packed(group + 4) & 63 : packed(group + 4) >> 4 | packed(group) >> 6 << 4;
+    const float step = d * static_cast<float>(scale), offset = dmin * static_cast<float>(min);
+    for (int i = 0; i < 32; ++i) {
+      const int nibble = byte_at(block, 16 + group / 2 * 32 + i) >> group % 2 * 4 & 15;
+      *to++ = step * static_cast<float>(nibble) - offset;
+    }
+  }
+}
+
+/// 128 bytes of low nibbles, 64 of high two bits, 16 int8 scales, d. Each half of the values has four rows of
+/// 32: rows 0 and 1 are the low nibbles of its 64 bytes, rows 2 and 3 the high ones.
+void expand_q6_k(const std::byte* block, float* to) {
+  const float d = value_at<fp16>(block + 208);
+  for (int half = 0; half < 2; ++half)
+    for (int row = 0; row < 4; ++row)
+      for (int i = 0; i < 32; ++i) {
+        const int low = byte_at(block, half * 64 + row % 2 * 32 + i) >> row / 2 * 4 & 15;
+        const int high = byte_at(block, 128 + half * 32 + i) >> row * 2 & 3;
+        const float scale = value_at<std::int8_t>(block + 192 + half * 8 + row * 2 + i / 16);
+        *to++ = d * scale * static_cast<float>((low | high << 4) - 32);
+      }
+}
+
+/// The numbers are those of enum ggml_type.
+constexpr BlockType kTypes[] = {
+    {"F32", 0, 1, 4, expand_one<float>},  {"F16", 1, 1, 2, expand_one<fp16>},
+    {"BF16", 30, 1, 2, expand_one<bf16>}, {"Q4_0", 2, 32, 18, expand_q4_0},
+    {"Q8_0", 8, 32, 34, expand_q8_0},     {"Q4_K", 12, 256, 144, expand_q4_k},
+    {"Q6_K", 14, 256, 210, expand_q6_k},
+};
+
+}  // namespace
+
+const BlockType* find_block_type(std::uint32_t id) {
+  const auto it = std::ranges::find(kTypes, id, &BlockType::id);
+  return it == std::end(kTypes) ? nullptr : it;
+}
+
+const BlockType* find_block_type(std::string_view name) {
+  const auto it = std::ranges::find(kTypes, name, &BlockType::name);
+  return it == std::end(kTypes) ? nullptr : it;
+}
+
+std::string block_type_names() {
+  std::vector<std::string_view> names;
+  for (const BlockType& type : kTypes) names.push_back(type.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool needs_expansion(const StoredTensor& tensor) {
+  const BlockType* const type = find_block_type(tensor.dtype);
+  return type && (type->values > 1 || tensor.paired_rows > 0);
+}
+
+std::vector<float> expanded(const StoredTensor& tensor) {
+  const BlockType* const type = find_block_type(tensor.dtype);
+  if (!type) throw std::logic_error("a tensor of this dtype is not expanded");
+  const std::int64_t columns = tensor.shape.size() > 1 ? tensor.shape.back() : 1,
+                     in_block = tensor.shape.size() > 1 ? type->values : 1;
+  const std::int64_t rows =
+      static_cast<std::int64_t>(tensor.data.size()) / type->bytes * type->values / columns;
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  parallel_for(rows, kExpandThreads, [&](std::int64_t row) {
+    const std::byte* from = tensor.data.data() + tensor.stored_row(row) * (columns / in_block) * type->bytes;
+    float* to = values.data() + row * columns;
+    for (std::int64_t i = 0; i < columns; i += in_block, from += type->bytes) type->expand(from, to + i);
+  });
+  return values;
+}
+
+}  // namespace warptune

@@ -1,0 +1,221 @@
+// GGUF files: models of each type against their goldens, and files that are refused with one sentence.
+#include "harness/llama/gguf.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "harness/core/error.h"
+#include "harness/llama/decode_report.h"
+#include "harness/llama/golden.h"
+#include "harness/llama/model.h"
+#include "tests/files.h"
+#include "tests/llama/small_models.h"
+#include "tests/program.h"
+#include "variants/table.h"
+
+namespace warptune {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::GoldenRun, testing::golden_run_name;
+
+/// Folders of tests/data/gguf (scripts/make_gguf_golden.py).
+constexpr const char* kGgufGoldens[] = {"llama_q4_0", "llama_q4_k", "qwen2_q8_0", "qwen3_f16", "phi3_q4_0"};
+
+fs::path file_of(const std::string& name) { return fs::path(TEST_DATA) / "gguf" / name / "model.gguf"; }
+
+void expect_golden(const std::string& name, const std::string& where, DType dtype, bool naive) {
+  SCOPED_TRACE(name + (naive ? " naive" : ""));
+  const auto device = open_device(where);
+  const ModelConfig config = read_model(file_of(name));
+  const Golden golden = read_golden(file_of(name).parent_path() / "golden.safetensors");
+  const Weights weights = load_weights(*device, config, dtype, file_of(name));
+  PlanBook book(ops(), *device, {.naive = naive});
+  Model model(*device, config, weights, book,
+              {.batch = static_cast<int>(golden.prompts.size()),
+               .capacity = 64,
+               .positions = 30 + golden.steps(),  // LongRoPE has its short factors
+               .max_steps = golden.steps(),
+               .graph = !naive});
+  const Agreement agreement = check_golden(model, golden);
+  EXPECT_TRUE(agreement.ok()) << agreement.summary();
+}
+
+class GgufGolden : public ::testing::TestWithParam<GoldenRun> {};
+TEST_P(GgufGolden, AgreesOnTheHost) {
+  const auto& [name, dtype] = GetParam();
+  expect_golden(name, "host", dtype, true);
+  expect_golden(name, "host", dtype, false);
+}
+INSTANTIATE_TEST_SUITE_P(Files, GgufGolden,
+                         ::testing::Combine(::testing::ValuesIn(kGgufGoldens),
+                                            ::testing::Values(DType::fp32, DType::bf16)),
+                         golden_run_name);
+
+class GgufGoldenGpu : public ::testing::TestWithParam<GoldenRun> {};
+TEST_P(GgufGoldenGpu, AgreesOnTheGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const auto& [name, dtype] = GetParam();
+  for (const bool naive : {true, false}) expect_golden(name, "cuda:0", dtype, naive);
+}
+INSTANTIATE_TEST_SUITE_P(Files, GgufGoldenGpu,
+                         ::testing::Combine(::testing::ValuesIn(kGgufGoldens),
+                                            ::testing::Values(DType::fp16, DType::bf16)),
+                         golden_run_name);
+
+TEST(Gguf, MatricesThatKernelsTakeKeepTheirFormat) {
+  const ModelConfig q4 = read_model(file_of("llama_q4_0"));
+  EXPECT_EQ(q4.weights.str(), "int4:group=32");
+  EXPECT_FALSE(q4.formats_of(1).qkv.quantized()) << "v is Q8_0, q and k are Q4_0";
+  EXPECT_EQ(q4.formats_of(1).down.str(), "int4:group=32");
+  EXPECT_FALSE(q4.head_format.quantized());
+  EXPECT_EQ(read_model(file_of("qwen2_q8_0")).weights.str(), "int8:group=32");
+  EXPECT_FALSE(read_model(file_of("qwen3_f16")).weights.quantized());
+}
+
+TEST(Gguf, WhatIsDequantizedIsNoted) {
+  const auto host = open_device("host");
+  const auto notes = [&](const char* name) {
+    return load_weights(*host, read_model(file_of(name)), DType::bf16, file_of(name)).notes;
+  };
+  EXPECT_TRUE(notes("qwen2_q8_0").empty());
+  EXPECT_TRUE(notes("qwen3_f16").empty());
+  ASSERT_EQ(notes("llama_q4_k").size(), 1u);
+  EXPECT_NE(notes("llama_q4_k")[0].find("(4 of Q4_K, 3 of Q6_K): they are dequantized to bf16"),
+            std::string::npos)
+      << notes("llama_q4_k")[0];
+}
+
+/// The bytes of a header, and of data after it.
+struct Bytes {
+  std::string text = "GGUF";
+  template <class T>
+  Bytes& number(T value) {
+    text.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  Bytes& name(const std::string& name) {
+    number<std::uint64_t>(name.size()).text += name;
+    return *this;
+  }
+  /// A tensor of one row.
+  Bytes& tensor(std::uint64_t columns, std::uint32_t type, std::uint64_t offset) {
+    return name("t")
+        .number(std::uint32_t{2})
+        .number(columns)
+        .number(std::uint64_t{1})
+        .number(type)
+        .number(offset);
+  }
+};
+Bytes header(std::uint64_t tensors, std::uint64_t keys, std::uint32_t version = 3) {
+  return Bytes().number(version).number(tensors).number(keys);
+}
+
+std::string refusal(const std::string& bytes) {
+  const fs::path path = testing::fresh_folder("gguf_refusal") / "model.gguf";
+  std::ofstream(path, std::ios::binary) << bytes;
+  try {
+    GgufFile file{path};
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Gguf, HostileFilesAreRefused) {
+  constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
+  const std::pair<std::string, const char*> cases[] = {
+      {"", "no GGUF file"},
+      {"PK\3\4 and so on", "no GGUF file"},
+      {"GGUF", "truncated"},
+      {header(0, 0, 1).text, "version 1"},
+      {header(0, 0, 0x03000000).text, "little-endian"},
+      {header(kHuge, 0).text, "truncated"},
+      {header(0, kHuge).text, "truncated"},
+      {header(0, 1).number(kHuge).text, "truncated"},
+      {header(0, 1).name("k").number(std::uint32_t{77}).text, "type 77"},
+      {header(0, 1).name("k").number(std::uint32_t{9}).number(std::uint32_t{9}).text, "type 9"},
+      {header(0, 1).name("k").number(std::uint32_t{9}).number(std::uint32_t{8}).number(kHuge).text,
+       "truncated"},
+      {header(1, 0).tensor(32, 99, 0).text, "has the type 99; F32, F16, BF16, Q4_0"},
+      {header(1, 0).tensor(33, 2, 0).text, "multiple of 32"},
+      {header(1, 0).tensor(0, 0, 0).text, "impossible extent"},
+      {header(1, 0).tensor(kHuge, 0, 0).text, "impossible extent"},
+      {header(1, 0).tensor(32, 2, 7).text, "multiple of 32"},
+      {header(1, 0).tensor(32, 2, 0).text, "ends beyond"},
+      {header(1, 0).tensor(32, 2, kHuge - 31).text, "ends beyond"},
+      {header(2, 0).tensor(8, 0, 0).tensor(8, 0, 0).text + std::string(128, '\0'), "twice"},
+      {header(1, 0)
+           .name("t")
+           .number(std::uint32_t{1})
+           .number(std::uint64_t{32})
+           .number(std::uint32_t{2})
+           .text,
+       "vector of Q4_0"},
+      {header(1, 1)
+           .name("general.alignment")
+           .number(std::uint32_t{4})
+           .number(std::uint32_t{24})
+           .tensor(8, 0, 0)
+           .text,
+       "power of two"},
+  };
+  for (const auto& [bytes, part] : cases)
+    EXPECT_NE(refusal(bytes).find(part), std::string::npos) << part << ": " << refusal(bytes);
+}
+
+TEST(Gguf, EveryCutAndEveryFlippedHeaderByteIsReadOrRefused) {
+  const std::string whole = testing::text_of(file_of("phi3_q4_0"));
+  const fs::path path = testing::fresh_folder("gguf_cut") / "model.gguf";
+  const auto read = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    try {
+      read_model(path);
+      return true;
+    } catch (const InputError&) {
+      return false;
+    }
+  };
+  EXPECT_TRUE(read(whole));
+  for (std::size_t size = 0; size < whole.size(); size += size < 4000 ? 41 : 1999)
+    EXPECT_FALSE(read(whole.substr(0, size))) << size;
+  for (std::size_t at = 0; at < 4000; at += 7) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 0x81);
+    read(changed);
+  }
+}
+
+TEST(Gguf, DecodesFromTheCommandLine) {
+  const fs::path out = testing::fresh_folder("gguf_decode");
+  const std::string decode = "decode --device host --steps 2 --out " + out.string() + " --model ";
+  const auto run = testing::run_shell("{} " + decode + file_of("llama_q4_0").string() + " --prompt-len 4");
+  EXPECT_EQ(run.code, 0) << run.text;
+  const auto rounded = testing::run_shell("{} " + decode + file_of("llama_q4_k").string() +
+                                          " --prompt-len 4 --weights int8:group=32");
+  EXPECT_EQ(rounded.code, 0) << rounded.text;
+  EXPECT_NE(rounded.text.find("rounded to int8:group=32"), std::string::npos) << rounded.text;
+  const auto text = testing::run_shell("{} " + decode + file_of("llama_q4_0").string() + " --prompt hello");
+  EXPECT_EQ(text.code, 2);
+  EXPECT_NE(text.text.find("--prompt-ids"), std::string::npos) << text.text;
+  std::ofstream(out / "cut.gguf", std::ios::binary) << testing::text_of(file_of("llama_q4_0")).substr(0, 999);
+  const auto cut = testing::run_shell("{} " + decode + (out / "cut.gguf").string() + " --prompt-len 4");
+  EXPECT_EQ(cut.code, 2);
+  EXPECT_NE(cut.text.find("truncated"), std::string::npos) << cut.text;
+}
+
+TEST(Gguf, ASweepTakesAFile) {
+  const fs::path out = testing::fresh_folder("gguf_tune");
+  fs::copy_file(file_of("llama_q4_0"), out / "model.gguf");
+  std::ofstream(out / "s.yaml") << "models: [{model: model.gguf, context: 64}]\ndtypes: [fp32]\n";
+  const auto run = testing::run_shell("{} tune " + (out / "s.yaml").string() +
+                                      " --device host --dry-run --out " + out.string());
+  EXPECT_EQ(run.code, 0) << run.text;
+}
+
+}  // namespace
+}  // namespace warptune
