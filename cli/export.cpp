@@ -161,8 +161,7 @@ void add_export(CLI::App& app, int& exit_code) {
       "--arch sm_90a -o winners");
   const auto given = std::make_shared<Given>();
   command->add_option("--wisdom", given->wisdom, "The winners")->required();
-  command->add_option("--arch", given->arch, "The architecture: sm_80, sm_90, sm_90a, sm_100 or sm_120")
-      ->required();
+  command->add_option("--arch", given->arch, fmt::format("The architecture: {}", known_archs()))->required();
   command
       ->add_option("-o,--output", given->output,
                    "The folder; a new or empty one, or an earlier export, which is replaced")

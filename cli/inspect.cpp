@@ -78,7 +78,7 @@ void add_inspect(CLI::App& app, int&) {
                         "The tile table, the defaults of devices without wisdom, on example problems");
   command
       ->add_option("--arch", given->options.archs,
-                   "Architectures: sm_80, sm_90, sm_90a, sm_100, sm_120; commas between them")
+                   fmt::format("Architectures, commas between them: {}", known_archs()))
       ->required()
       ->delimiter(',');
   auto* filter = add_sweep_filter(*command, given->options.filter);

@@ -77,7 +77,7 @@ void add_tune(CLI::App& app, int& exit_code) {
                                 "Print configurations, evaluations and an estimate of the time, and stop");
   command
       ->add_option("--arch", given->options.arch,
-                   "With --dry-run: a GPU that need not be present: sm_80, sm_90, sm_90a, sm_100 or sm_120")
+                   fmt::format("With --dry-run: a GPU that need not be present: {}", known_archs()))
       ->needs(dry)
       ->excludes(as);
   add_jobs(*command, given->options.compile_jobs);

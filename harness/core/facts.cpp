@@ -27,9 +27,9 @@ int DeviceFacts::arch_number() const {
   return number;
 }
 
-bool DeviceFacts::has_bulk_copy() const { return arch_number() == 90; }
+bool DeviceFacts::has_bulk_copy() const { return arch_number() >= 90; }
 bool DeviceFacts::has_wgmma() const { return arch == "sm_90a"; }
-bool DeviceFacts::has_clusters() const { return arch_number() == 90; }
+bool DeviceFacts::has_clusters() const { return arch_number() >= 90; }
 bool DeviceFacts::has_pdl() const { return arch_number() >= 90; }
 bool DeviceFacts::has_fp8_conversion() const { return arch_number() >= 89; }
 
@@ -40,8 +40,10 @@ double DeviceFacts::flops_per_byte() const {
 }
 
 std::string DeviceFacts::family_note() const {
-  if (arch_number() <= 90) return {};
-  return fmt::format("No kernel family was written for {}: it runs those of sm_80.", arch);
+  const int number = arch_number();
+  if (number == 0 || number == 80 || number == 90) return {};
+  return fmt::format(
+      "Kernels were compiled for {}, and measured on sm_80 and sm_90a only: defaults are theirs.", arch);
 }
 
 void DeviceFacts::set_peaks(const DeviceFacts& m) {
@@ -72,12 +74,24 @@ struct KnownDevice {
 
 constexpr KnownDevice kKnownDevices[] = {
     {"sm_80", "NVIDIA A100-SXM4-40GB", 108, 40, 40, 163, 164, 2048},
+    {"sm_86", "NVIDIA RTX A6000", 84, 6, 48, 99, 100, 1536},
+    {"sm_87", "NVIDIA Jetson AGX Orin", 16, 4, 64, 163, 164, 1536},
+    {"sm_89", "NVIDIA L40S", 142, 96, 48, 99, 100, 1536},
     {"sm_90 sm_90a", "NVIDIA H200", 132, 60, 141, 227, 228, 2048},
-    {"sm_100", "NVIDIA B200", 148, 126, 180, 227, 228, 2048},
-    {"sm_120", "NVIDIA GeForce RTX 5090", 170, 96, 32, 99, 100, 1536},
+    {"sm_100 sm_100a", "NVIDIA B200", 148, 126, 180, 227, 228, 2048},
+    {"sm_103 sm_103a", "NVIDIA B300", 148, 126, 268, 227, 228, 2048},
+    {"sm_120 sm_120a", "NVIDIA GeForce RTX 5090", 170, 96, 32, 99, 100, 1536},
+    {"sm_121 sm_121a", "NVIDIA GB10", 48, 24, 119, 99, 100, 1536},
 };
 
 }  // namespace
+
+std::string known_archs() {
+  std::string names;
+  for (const KnownDevice& device : kKnownDevices)
+    names += (names.empty() ? "" : " ") + std::string(device.archs);
+  return names;
+}
 
 DeviceFacts known_device(std::string_view arch) {
   if (const auto as = arch.find(kAs); as != arch.npos)
@@ -97,8 +111,7 @@ DeviceFacts known_device(std::string_view arch) {
                 .registers_per_sm = 65536,
                 .threads_per_sm = device.threads_per_sm};
   }
-  throw InputError(fmt::format("unknown architecture '{}'; known are sm_80, sm_90, sm_90a, sm_100 and sm_120",
-                               brief(arch)));
+  throw InputError(fmt::format("unknown architecture '{}'; known are {}", brief(arch), known_archs()));
 }
 
 DeviceFacts facts_as(DeviceFacts device, std::string_view arch) {

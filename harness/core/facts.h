@@ -33,18 +33,16 @@ struct DeviceFacts {
   void set_peaks(const DeviceFacts& measured);
   /// 80 of sm_80 and of sm_90a-as-sm_80, 90 of sm_90a, 0 on the host.
   int arch_number() const;
-  // Features that kernel families require; constraints read the same names as 0 or 1. Three of them are true
-  // for compute capability 9.0 only: newer devices have similar instructions, but no family here is written
-  // for them.
-  bool has_bulk_copy() const;       // cp.async.bulk, tensor maps, mbarrier transaction counts
-  bool has_wgmma() const;           // warpgroup matrix instructions: code for sm_90a
-  bool has_clusters() const;        // thread block clusters, distributed shared memory
+  // Features that kernel families require; constraints read the same names as 0 or 1.
+  bool has_bulk_copy() const;       // cp.async.bulk, tensor maps, mbarrier transaction counts: 9.0 and later
+  bool has_wgmma() const;           // warpgroup matrix instructions: code for sm_90a, no other architecture
+  bool has_clusters() const;        // thread block clusters, distributed shared memory: 9.0 and later
   bool has_pdl() const;             // programmatic dependent launch: 9.0 and later
   bool has_fp8_conversion() const;  // e4m3 to fp16 in hardware: 8.9 and later
   /// The ridge point of the roofline: 16-bit matrix flops in the time of reading one byte. A typical value
   /// where the peaks are not measured.
   double flops_per_byte() const;
-  /// One sentence if no kernel family is written for this architecture; else empty.
+  /// One sentence if nothing was measured on this architecture; else empty.
   std::string family_note() const;
   /// The folder name of this device under results/: lower case, dashes.
   std::string slug() const;
@@ -52,8 +50,11 @@ struct DeviceFacts {
   bool is_rehearsal() const;
 };
 
-/// Facts of an architecture without a device: sm_80 (A100 40 GB), sm_90 and sm_90a (H200), sm_100 (B200),
-/// sm_120 (RTX 5090), and of one as an older one (sm_90a-as-sm_80). Throws InputError.
+/// The architectures of known_device(), separated by spaces.
+std::string known_archs();
+
+/// Facts of an architecture without a device, those of one GPU that has it, as the H200 of sm_90a, and of one
+/// as an older one (sm_90a-as-sm_80). Throws InputError.
 DeviceFacts known_device(std::string_view arch);
 
 /// The facts of a GPU that rehearses an older architecture: features and limits of shared memory are those of

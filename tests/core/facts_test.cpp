@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "harness/core/error.h"
 
 namespace warptune {
@@ -35,6 +37,21 @@ TEST(FactsAs, HasTheFeaturesAndLimitsOfTheOlderArchitecture) {
   EXPECT_FALSE(facts_as(known_device("sm_100"), "sm_90a").has_wgmma()) << "runs on sm_90a only";
 }
 
+TEST(KnownDevices, HaveFeaturesByTheirComputeCapabilityAndLimitsOfTheirOwn) {
+  std::istringstream archs(known_archs());
+  for (std::string arch; archs >> arch;) {
+    const DeviceFacts facts = known_device(arch);
+    const int number = facts.arch_number();
+    EXPECT_EQ(facts.arch, arch);
+    EXPECT_EQ(facts.has_bulk_copy() && facts.has_clusters() && facts.has_pdl(), number >= 90) << arch;
+    EXPECT_EQ(facts.has_fp8_conversion(), number >= 89) << arch;
+    EXPECT_EQ(facts.has_wgmma(), arch == "sm_90a") << arch;
+    const bool small = number == 86 || number == 89 || number >= 120;
+    EXPECT_EQ(facts.shared_per_block == 99 << 10, small) << arch;
+    EXPECT_EQ(facts.family_note().empty(), number == 80 || number == 90) << arch;
+  }
+}
+
 TEST(FactsAs, TheNameIsTheModelAndTheArchitecture) {
   for (const auto& [name, expected] : {std::pair{"NVIDIA H100 80GB HBM3", "h100-as-sm_80"},
                                        {"NVIDIA H200", "h200-as-sm_80"},
@@ -59,8 +76,7 @@ TEST(FactsAs, RefusesWhatIsNotOlderAndTheHost) {
   };
   const DeviceFacts h200 = named("NVIDIA H200"),
                     host{.backend = Backend::host, .name = "host", .arch = "x86_64"};
-  EXPECT_EQ(refusal(h200, "sm_81"),
-            "unknown architecture 'sm_81'; known are sm_80, sm_90, sm_90a, sm_100 and sm_120");
+  EXPECT_EQ(refusal(h200, "sm_81"), "unknown architecture 'sm_81'; known are " + known_archs());
   const std::string rule = ": it takes a GPU of a newer architecture";
   EXPECT_EQ(refusal(h200, "sm_90"), "'NVIDIA H200' (sm_90a) cannot run as sm_90" + rule);
   EXPECT_EQ(refusal(h200, "sm_100"), "'NVIDIA H200' (sm_90a) cannot run as sm_100" + rule);
