@@ -31,7 +31,7 @@ CASES = {
     "llama_q4_0": ("llama", SMALL | HEADS | dict(rope_parameters=make_golden.LLAMA3), {"1.attn_v": T.Q8_0, "output": T.F16},
                    T.Q4_0),
     "llama_q4_k": ("llama", SMALL | HEADS | dict(hidden_size=256, intermediate_size=256, num_hidden_layers=1),
-                   {"attn_v": T.Q6_K, "ffn_down": T.Q6_K, "attn_output": T.Q8_0, "token_embd": T.Q6_K, "output": T.Q6_K},
+                   {"attn_v": T.Q6_K, "ffn_down": T.Q6_K, "attn_output": T.F16, "token_embd": T.Q6_K, "output": T.Q6_K},
                    T.Q4_K),
     "qwen2_q8_0": ("qwen2", SMALL | HEADS | dict(head_dim=16, use_sliding_window=False, tie_word_embeddings=True), {},
                    T.Q8_0),
