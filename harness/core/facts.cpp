@@ -43,7 +43,8 @@ std::string DeviceFacts::family_note() const {
   const int number = arch_number();
   if (number == 0 || number == 80 || number == 90) return {};
   return fmt::format(
-      "Kernels were compiled for {}, and measured on sm_80 and sm_90a only: defaults are theirs.", arch);
+      "Kernels were compiled for {}, and measured on sm_90a only: defaults are those of sm_90a and sm_80.",
+      arch);
 }
 
 void DeviceFacts::set_peaks(const DeviceFacts& m) {
@@ -88,8 +89,7 @@ constexpr KnownDevice kKnownDevices[] = {
 
 std::string known_archs() {
   std::string names;
-  for (const KnownDevice& device : kKnownDevices)
-    names += (names.empty() ? "" : " ") + std::string(device.archs);
+  for (const KnownDevice& device : kKnownDevices) names.append(names.empty() ? "" : " ").append(device.archs);
   return names;
 }
 

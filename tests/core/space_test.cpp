@@ -205,7 +205,8 @@ TEST(DeviceFacts, ADeviceWithoutAKernelFamilySaysSo) {
   EXPECT_EQ(known_device("sm_90a").family_note(), "");
   EXPECT_EQ(known_device("sm_80").family_note(), "");
   EXPECT_EQ(known_device("sm_100").family_note(),
-            "Kernels were compiled for sm_100, and measured on sm_80 and sm_90a only: defaults are theirs.");
+            "Kernels were compiled for sm_100, and measured on sm_90a only: defaults are those of sm_90a and "
+            "sm_80.");
 }
 
 TEST(Space, OverridesReplaceTheValues) {
