@@ -125,7 +125,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
        "2: unknown model '../golden/none'; known are llama2-7b, llama2-13b, llama3-8b, llama3.1-8b, "
        "llama3.3-70b, llama3.2-1b, "
        "llama3.2-3b, tinyllama-1.1b, mistral-7b, qwen2.5-7b, qwen3-8b, qwen3-0.6b, or a folder beside this "
-       "file with a config.json"},
+       "file with a config.json, or a GGUF file"},
       {"model_without_lengths",
        "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},
       {"model_kv_dtype", "4: 'kv_dtype' is 'int4'; it must be same, int8 or fp8"},
