@@ -41,7 +41,9 @@ int best_of(std::span<const float> logits) {
 
 /// The bound on the relative L2 error of a run's logits; 0 if the largest error is checked instead.
 double l2_bound(DType dtype, const KvFormat& kv, bool fp8_activations) {
-  const double of_cache = !kv.quantized ? 0 : *kv.quantized == DType::int8 ? kInt8L2 : kFp8L2,
+  const double of_cache = !kv.quantized                  ? 0
+                          : *kv.quantized == DType::int8 ? kInt8L2
+                                                         : kFp8L2,
                rounded = std::hypot(of_cache, fp8_activations ? kFp8L2 : 0);
   return dtype == DType::fp32 ? rounded : std::hypot(kHalfL2, rounded);
 }

@@ -235,7 +235,7 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const unsigned (&a)[4]
 template <int kN>
 __device__ __forceinline__ void wgmma_e4m3(float (&d)[kN / 2], const unsigned (&a)[4],
                                            unsigned long long b_descriptor, bool accumulate) {
-  using T = bf16;  // of no effect
+  using T = bf16;  // the macro chooses by T, but the instruction has its own types
   static_assert(kN % 16 == 0 && kN <= 256);
   WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_E4M3)
 }

@@ -79,9 +79,10 @@ inline constexpr int kActivationsSame = 0;
 /// A row of x is rounded to e4m3 times a scale of its own.
 inline constexpr int kActivationsFp8 = 1;
 
-/// The scale of a row whose largest magnitude is that: e4m3 ends at 448. The values are x * (1 / scale), in fp32.
+/// The scale of a row whose largest magnitude is that: e4m3 ends at 448. The values are x * (1 / scale), in
+/// fp32; rows below 1e-30, whose 1 / scale is not finite, become 0.
 WARPTUNE_HOST_DEVICE constexpr float activation_scale(float largest) {
-  return largest > 0 ? largest / 448 : 1;
+  return largest > 1e-30f ? largest / 448 : 1;
 }
 
 /// Where an element lies: its byte, and the lowest of its bits there.

@@ -9,10 +9,9 @@
 // Roles: one thread of the producer warpgroup issues all TMA loads; two consumer warpgroups compute half of
 //   the rows each (streaming_wgmma.cuh). setmaxnreg gives them its registers.
 // Pipeline: kStages stages of 128 columns, x with the 128-byte swizzle, which run on across work tiles.
-// Arithmetic: the tensor cores add 128 columns of an m64 tile, whose sums then are added in fp32, as their
-// own
-//   precision demands (wgmma_e4m3), times the scale of a block of 128 x 128 where weights have such; the
-//   other warpgroup multiplies meanwhile. Scales of rows and tokens multiply the sums at the end.
+// Arithmetic: the tensor cores add 128 columns of an m64 tile (wgmma_e4m3 has about 14 bits). Those sums are
+//   added in fp32, times the scale of a block of 128 x 128 where weights have such, while the other warpgroup
+//   multiplies. Scales of rows and tokens multiply the sums at the end.
 // PDL: the weights of the first stages are loaded while the rows are quantized.
 // Wins: prompts, wherever the activations may be quantized.
 // `in` is a multiple of 128, `out` of 8. Source: DeepGEMM (DeepSeek) and CUTLASS, fp8 GEMM of sm_90.

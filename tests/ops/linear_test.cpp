@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "harness/core/error.h"
 #include "harness/core/space.h"
 #include "kernels/linear/args.h"
+#include "kernels/linear/packed_weights.h"
 #include "tests/support.h"
 
 namespace warptune::testing {
@@ -314,6 +316,15 @@ TEST(LinearDims, APlainProblemKeepsItsKey) {
   EXPECT_EQ(p.key(), "linear[tokens=1,in=8,out=8,bias=no,dtype=bf16]");
   EXPECT_EQ(find_op("linear").op.problem(fused("1", "8", "8", "none", "argmax"), DType::bf16).key(),
             "linear[tokens=1,in=8,out=8,bias=no,epilogue=argmax,dtype=bf16]");
+}
+
+// A row of zeros and tiny values keeps zeros at 0: 0 times an infinite 1 / scale would be NaN.
+TEST(LinearActivations, EveryScaleHasAFiniteInverse) {
+  for (const float largest : {0.0f, 1e-45f, 1e-38f, 1e-36f, 1e-30f, 1e-20f, 1.0f, 448.0f, 3e38f}) {
+    const float inverse = 1 / activation_scale(largest);
+    EXPECT_TRUE(std::isfinite(inverse)) << largest;
+    EXPECT_LE(largest * inverse, 448.001f) << largest;
+  }
 }
 
 }  // namespace
