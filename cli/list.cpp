@@ -92,6 +92,8 @@ void print_parameters(const OpEntry& entry) {
     for (const auto& [name, value] : limits)
       if (value->number() != 0) print("  needs {}: {}\n", name, value->text());
     if (v.workspace.number() != 0) print("  workspace {} bytes\n", v.workspace.text());
+    if (v.peer_workspace.number() != 0)
+      print("  workspace {} bytes, which all ranks map\n", v.peer_workspace.text());
   }
 }
 

@@ -12,6 +12,15 @@ Op advance();
 std::vector<Variant> advance_cuda();
 std::vector<Variant> advance_host();
 
+Op all_gather();
+std::vector<Variant> all_gather_host();
+
+Op all_reduce();
+std::vector<Variant> all_reduce_host();
+
+Op all_reduce_add_rms_norm();
+std::vector<Variant> all_reduce_add_rms_norm_host();
+
 Op argmax();
 std::vector<Variant> argmax_cuda();
 std::vector<Variant> argmax_host();

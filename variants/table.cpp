@@ -73,6 +73,9 @@ std::vector<OpEntry> entries() {
       entry(softmax(), {softmax_cuda(), softmax_host()}),
       entry(logits_dot_v(), {logits_dot_v_cuda(), logits_dot_v_host()}),
       entry(advance(), {advance_cuda(), advance_host()}),
+      entry(all_reduce(), {all_reduce_host()}),
+      entry(all_reduce_add_rms_norm(), {all_reduce_add_rms_norm_host()}),
+      entry(all_gather(), {all_gather_host()}),
   };
 }
 

@@ -20,4 +20,9 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
+/// How many devices run a problem together: its dim `ranks`; 1 without one.
+inline std::int64_t ranks_of(const Problem& problem) {
+  return problem.dims.find("ranks") ? problem["ranks"] : 1;
+}
+
 }  // namespace warptune

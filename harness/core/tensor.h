@@ -31,6 +31,8 @@ struct TensorSpec {
   std::vector<std::int32_t>
       values;  // int32 tensors with given contents (lengths, ids); empty: random or output
   std::vector<float> floats = {};  // the same for float tensors (tables), rounded to their dtype
+  /// The first dim is the rank: a reference sees the values of all ranks, a launch gets those of its own.
+  bool per_rank = false;
   bool sparse = false;  // an output that the op writes only in part: other elements keep the poison
   /// All elements of an output that is defined by earlier outputs as they were written and rounded (the index
   /// of the largest). The reference does not set it.

@@ -19,6 +19,9 @@
 
 namespace warptune {
 
+class RankGroup;
+struct Peers;
+
 /// A tunable with the values a sweep tries by default. Labels name the values of a choice (value = index).
 struct Parameter {
   std::string name;
@@ -85,6 +88,8 @@ struct TensorMapExpressions {
 
 using HostFunction = std::function<void(const void* args)>;
 using VendorFunction = std::function<void(const void* args, void* stream)>;
+/// What a rank of a group runs on the host.
+using HostRankFunction = std::function<void(const void* args, const Peers& peers)>;
 
 /// An argument of a kernel from a file: a member of the op's args struct, a value, the address of memory that
 /// the plan owns, or a structure of such, passed by value.
@@ -161,11 +166,17 @@ struct Variant {
   std::vector<Stage> stages = {};                                            // cuda: launched in order
   std::function<HostFunction(const Problem&, const Config&)> host = {};      // host: called on each run
   std::function<VendorFunction(const Problem&, const Config&)> vendor = {};  // a library: called on each run
+  // The same for an op that ranks run together.
+  std::function<HostRankFunction(const Problem&, const Config&)> host_ranks = {};
+  std::function<VendorFunction(const Problem&, const Config&, RankGroup&)> vendor_ranks = {};
 
   /// Scratch memory in bytes. It is zeroed once, at allocation; each launch must leave its counters at zero.
   Expression workspace = 0;
   /// The same for memory that the plan owns, for a kernel from a file whose op passes no workspace.
   Expression own_workspace = 0;
+  /// Memory in bytes that each rank gives and all ranks map, zeroed once. Where it is not 0, kernels take a
+  /// `const __grid_constant__ Peers` after their tensor maps (kernels/common/peers.h).
+  Expression peer_workspace = 0;
   /// "cudnn 91002": name and version of the vendor library that it calls, which this loads. Filled in by
   /// variants/table.cpp.
   std::function<std::string()> library_version = {};
@@ -182,7 +193,7 @@ struct Variant {
 
 /// Whether a variant calls a library, alone or between its kernels.
 inline bool calls_library(const Variant& variant) {
-  return variant.vendor ||
+  return variant.vendor || variant.vendor_ranks ||
          std::ranges::any_of(variant.stages, [](const Stage& stage) { return bool(stage.library); });
 }
 

@@ -222,8 +222,8 @@ void resolve_labels(Variant& variant, const Op& op) {
   for (DerivedValue& d : variant.derived) resolve(d.value);
   for (Expression& e : variant.constraints) resolve(e);
   ResourceExpressions& limits = variant.limits;
-  for (Expression* e : {&variant.workspace, &variant.own_workspace, &limits.shared_bytes, &limits.registers,
-                        &limits.threads_per_sm})
+  for (Expression* e : {&variant.workspace, &variant.own_workspace, &variant.peer_workspace,
+                        &limits.shared_bytes, &limits.registers, &limits.threads_per_sm})
     resolve(*e);
   for (Stage& stage : variant.stages) {
     resolve(stage.condition);

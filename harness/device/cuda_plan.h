@@ -17,6 +17,7 @@
 #include "harness/device/device.h"
 #include "harness/device/loaded_kernel.h"
 #include "harness/device/tensor_map.h"
+#include "kernels/common/peers.h"
 
 namespace warptune {
 
@@ -33,18 +34,19 @@ class Kernel {
 
   /// Enqueues the kernel with its own geometry or a given one.
   void launch(const void* args, cudaStream_t stream, const Launch* geometry = nullptr,
-              std::span<const TensorMapSpec> tensor_maps = {}) const {
-    launch_with({const_cast<void*>(args)}, stream, geometry, tensor_maps);
+              std::span<const TensorMapSpec> tensor_maps = {}, const Peers* peers = nullptr) const {
+    launch_with({const_cast<void*>(args)}, stream, geometry, tensor_maps, peers);
   }
   /// The same with the address of each argument.
   void launch_with(std::vector<void*> arguments, cudaStream_t stream, const Launch* geometry = nullptr,
-                   std::span<const TensorMapSpec> tensor_maps = {}) const {
+                   std::span<const TensorMapSpec> tensor_maps = {}, const Peers* peers = nullptr) const {
     const Launch& l = geometry ? *geometry : launch_;
     Attributes attributes{};
     const cudaLaunchConfig_t config = configure(l, attributes, stream);
     std::vector<EncodedTensorMap> maps;
     for (const TensorMapSpec& map : tensor_maps) maps.push_back(encode_tensor_map(map));
     for (EncodedTensorMap& map : maps) arguments.push_back(&map);
+    if (peers) arguments.push_back(const_cast<Peers*>(peers));
     kernel_.launch(config, arguments.data());
   }
 
@@ -109,6 +111,7 @@ struct PlannedKernel {
   std::vector<KernelArgument> arguments = {};  // empty: the op's struct
   void* workspace = nullptr;                   // memory of the plan, for an argument
   std::vector<TensorConstant> constants = {};  // filled before each launch
+  std::shared_ptr<const Peers> peers = {};     // null: it is not for ranks
 
   void operator()(const void* args, void* stream) const {
     for (const TensorConstant& c : constants) {
@@ -119,7 +122,7 @@ struct PlannedKernel {
     }
     const auto maps = tensor_maps(args);
     if (arguments.empty())
-      kernel.launch(args, native({stream}), nullptr, maps);
+      kernel.launch(args, native({stream}), nullptr, maps, peers.get());
     else
       kernel.launch_with(ArgumentValues(arguments, args, workspace).addresses(), native({stream}), nullptr,
                          maps);

@@ -100,7 +100,12 @@ struct Region {
 
 class Device {
  public:
+  /// `group`: the ranks that run problems together, one of which this device is; null: it is alone.
+  explicit Device(std::shared_ptr<RankGroup> group = nullptr) : group_(std::move(group)) {}
   virtual ~Device() = default;
+  RankGroup* group() const { return group_.get(); }
+  /// The largest of the values of all ranks, each of which calls this: they then decide alike.
+  double largest(double value) const;
   virtual const DeviceFacts& facts() const = 0;
   virtual void set_peaks(const DeviceFacts& measured) = 0;  // copies the measured rates only
 
@@ -136,7 +141,8 @@ class Device {
 
   /// Captures the work that `body` enqueues on its stream.
   virtual std::unique_ptr<CapturedGraph> record(const std::function<void(Stream)>& body) = 0;
-  /// The time of one replay in microseconds, by device events (host: steady clock).
+  /// The time of one replay in microseconds, by device events (host: steady clock). Ranks of a group begin
+  /// together, and the time is that of the slowest.
   virtual double time_us(CapturedGraph& graph) = 0;
   virtual Clocks clocks() const = 0;
   /// Clocks and throttle reasons only, which are cheaper to read; the rest is NaN.
@@ -144,6 +150,9 @@ class Device {
 
   /// Resets persisting L2 lines of earlier kernels, which reads alone do not evict.
   virtual void reset_persisting_cache() {}
+
+ private:
+  std::shared_ptr<RankGroup> group_;
 };
 
 /// Owns a device. A temporary one has no `->`, so that `open_device("host")->facts()`, a reference to facts
@@ -157,9 +166,11 @@ class OwnedDevice : public std::unique_ptr<Device> {
 
 /// "host", "cuda:N", or "auto" (the first GPU, else the host); "cuda:N as sm_80" is the GPU as facts_as()
 /// says. Throws InputError where there is no such device, and as facts_as().
-OwnedDevice open_device(std::string_view which);
+OwnedDevice open_device(std::string_view which, std::shared_ptr<RankGroup> group = nullptr);
 /// The name of a device for open_device(), as `arch` unless that is empty.
 std::string device_as(std::string device, std::string_view arch);
+/// Throws InputError for a problem of another number of ranks than this device and its group are.
+void expect_ranks(const Device& device, const Problem& problem);
 /// How many CUDA devices there are; 0 where there is no driver or the build has no CUDA.
 int cuda_device_count();
 

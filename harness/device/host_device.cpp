@@ -1,6 +1,8 @@
 #include "harness/device/host_device.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -11,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
+#include <system_error>
 #include <thread>
 
 #include "harness/core/brief.h"
@@ -19,6 +23,7 @@
 #include "harness/core/variant_values.h"
 #include "harness/device/host_memory.h"
 #include "harness/device/memory_pool.h"
+#include "harness/device/peer_memory.h"
 
 namespace warptune {
 namespace {
@@ -54,6 +59,31 @@ std::int64_t last_level_cache_bytes() {
   return cache > 0 ? cache : 32 << 20;
 }
 
+/// Memory of this rank, and that of the others: files in shared memory, which have no names once all ranks
+/// have mapped them.
+std::vector<void*> map_on_ranks(RankGroup& group, std::size_t bytes) {
+  const auto path_of = [&](int rank) { return fmt::format("/warptune-{}-memory-{}", group.name(), rank); };
+  const auto map = [&](int rank, int flags) {
+    const int file = ::shm_open(path_of(rank).c_str(), O_RDWR | O_CLOEXEC | flags, 0600);
+    const bool sized = file >= 0 && (flags == 0 || ::ftruncate(file, static_cast<off_t>(bytes)) == 0);
+    void* const mapped =
+        sized ? ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+    const int error = errno;
+    if (file >= 0) ::close(file);
+    if (mapped == MAP_FAILED)
+      throw std::system_error(error, std::generic_category(), "cannot map '/dev/shm" + path_of(rank) + "'");
+    return mapped;
+  };
+  void* const mine = map(group.rank(), O_CREAT | O_TRUNC);
+  group.barrier();
+  std::vector<void*> memory;
+  for (int rank = 0; rank < group.ranks(); ++rank)
+    memory.push_back(rank == group.rank() ? mine : map(rank, 0));
+  group.barrier();
+  ::shm_unlink(path_of(group.rank()).c_str());
+  return memory;
+}
+
 class HostPlan : public Plan {
  public:
   HostPlan(HostFunction run, std::int64_t workspace) : run_(std::move(run)), workspace_(workspace) {}
@@ -67,7 +97,7 @@ class HostPlan : public Plan {
 
 class HostDevice : public Device {
  public:
-  HostDevice() {
+  explicit HostDevice(std::shared_ptr<RankGroup> ranks) : Device(std::move(ranks)) {
     utsname system{};
     uname(&system);
     facts_.backend = Backend::host;
@@ -76,6 +106,10 @@ class HostDevice : public Device {
     facts_.sms = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     facts_.l2_bytes = last_level_cache_bytes();
     facts_.memory_bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+    if (group() && group()->ranks() > 1)
+      peer_memory_.emplace(
+          *group(), [this](std::size_t bytes) { return map_on_ranks(*group(), bytes); },
+          [](void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); });
   }
 
   const DeviceFacts& facts() const override { return facts_; }
@@ -136,19 +170,28 @@ class HostDevice : public Device {
 
   std::unique_ptr<Plan> prepare(const Variant& variant, const Problem& problem,
                                 const Config& config) override {
-    if (!variant.host)
+    if (!variant.host && !variant.host_ranks)
       throw InputError(
           fmt::format("variant '{}/{}' does not run on the host device", problem.op, variant.name));
-    return std::make_unique<HostPlan>(variant.host(problem, config),
-                                      bytes_of(variant.workspace, variant, problem, config));
+    expect_ranks(*this, problem);
+    const std::int64_t workspace = bytes_of(variant.workspace, variant, problem, config);
+    if (variant.host) return std::make_unique<HostPlan>(variant.host(problem, config), workspace);
+    const auto bytes = static_cast<std::size_t>(bytes_of(variant.peer_workspace, variant, problem, config));
+    return std::make_unique<HostPlan>(
+        [run = variant.host_ranks(problem, config), peers = peer_memory_->allocate(bytes)](const void* args) {
+          run(args, *peers);
+        },
+        workspace);
   }
   std::unique_ptr<CapturedGraph> record(const std::function<void(Stream)>& body) override {
     return std::make_unique<FunctionGraph>(body);
   }
   double time_us(CapturedGraph& graph) override {
+    if (group()) group()->barrier();
     const auto start = std::chrono::steady_clock::now();
     graph.launch({});
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+    return largest(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
   }
   Clocks clocks() const override { return {}; }
 
@@ -156,11 +199,14 @@ class HostDevice : public Device {
   DeviceFacts facts_;
   std::shared_ptr<MemoryPool> pool_ = make_host_pool();
   std::vector<unsigned char> flush_;
-  volatile unsigned seen_ = 0;  // keeps the compiler from removing the reads of a flush
+  volatile unsigned seen_ = 0;             // keeps the compiler from removing the reads of a flush
+  std::optional<PeerMemory> peer_memory_;  // of a device that is one of several ranks
 };
 
 }  // namespace
 
-OwnedDevice make_host_device() { return OwnedDevice(std::make_unique<HostDevice>()); }
+OwnedDevice make_host_device(std::shared_ptr<RankGroup> group) {
+  return OwnedDevice(std::make_unique<HostDevice>(std::move(group)));
+}
 
 }  // namespace warptune

@@ -17,6 +17,6 @@ class FunctionGraph : public CapturedGraph {
 };
 
 /// The CPU as a device: plans are functions, replays call them, time is the steady clock.
-OwnedDevice make_host_device();
+OwnedDevice make_host_device(std::shared_ptr<RankGroup> group = nullptr);
 
 }  // namespace warptune

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::string_view kAs = " as ";
 
-OwnedDevice open_host(std::string_view arch) {
-  OwnedDevice host = make_host_device();
+OwnedDevice open_host(std::string_view arch, std::shared_ptr<RankGroup> group) {
+  OwnedDevice host = make_host_device(std::move(group));
   if (!arch.empty()) facts_as(host->facts(), arch);  // throws
   return host;
 }
@@ -33,13 +33,13 @@ std::string device_as(std::string device, std::string_view arch) {
   return device;
 }
 
-OwnedDevice open_device(std::string_view which) {
+OwnedDevice open_device(std::string_view which, std::shared_ptr<RankGroup> group) {
   const auto as = which.find(kAs);
   const std::string_view arch = as == which.npos ? "" : which.substr(as + kAs.size());
   which = which.substr(0, as);
-  if (which == "host") return open_host(arch);
+  if (which == "host") return open_host(arch, std::move(group));
   const int count = cuda_device_count();
-  if (which == "auto" && count == 0) return open_host(arch);
+  if (which == "auto" && count == 0) return open_host(arch, std::move(group));
   int ordinal = 0;
   if (which != "auto") {
     const std::string_view number = which.starts_with("cuda:") ? which.substr(5) : "";
@@ -52,9 +52,9 @@ OwnedDevice open_device(std::string_view which) {
           count == 0 ? "no CUDA device was found" : fmt::format("{} CUDA devices were found", count)));
   }
 #if WARPTUNE_HAS_CUDA
-  return make_cuda_device(ordinal, arch);
+  return make_cuda_device(ordinal, arch, std::move(group));
 #else
-  return make_host_device();
+  return make_host_device(std::move(group));
 #endif
 }
 

@@ -15,13 +15,19 @@ namespace {
 constexpr double kAbandonMargin = 1.02;  // clocks may drift this much between the best and a later one
 constexpr double kInterleavedTime = 4;   // in units of max_time, for each finalist
 
+/// The same time on all ranks, so that they sample equally often.
+Seconds common_clock(const Device& device, Seconds now) {
+  if (!device.group()) return now;
+  return [&device, now = std::move(now)] { return device.largest(now()); };
+}
+
 }  // namespace
 
 Bench::Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options,
              MeasurePeaks measure, Seconds now)
-    : work_(std::make_unique<Workbench>(device, entry, std::move(problem), options, now)),
-      measure_(std::move(measure)),
-      now_(std::move(now)) {}
+    : now_(common_clock(device, std::move(now))),
+      work_(std::make_unique<Workbench>(device, entry, std::move(problem), options, now_)),
+      measure_(std::move(measure)) {}
 Bench::~Bench() = default;
 const Problem& Bench::problem() const { return work_->problem(); }
 StageTimes Bench::take_times() { return std::exchange(work_->times(), {}); }

@@ -68,9 +68,9 @@ class Bench {
  private:
   void check_peaks(Measurement& measurement, Timing timing);
 
+  const Seconds now_;
   std::unique_ptr<Workbench> work_;
   const MeasurePeaks measure_;
-  const Seconds now_;
   int raised_ = 0;  // how often the peaks were measured again
 };
 

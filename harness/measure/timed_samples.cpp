@@ -31,7 +31,7 @@ void guarded(Device& device, Measurement& m, const std::function<void()>& body) 
 Sample timed(Device& device, CapturedGraph& graph, ClockWatch& watch, bool flush) {
   if (flush) device.flush_cache(device.stream());
   Sample sample{.us = device.time_us(graph)};
-  sample.throttled = watch.throttled();
+  sample.throttled = device.largest(watch.throttled()) > 0;
   if (sample.throttled) std::this_thread::sleep_for(kCoolDown);
   return sample;
 }

@@ -58,6 +58,7 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
     count = max_count;
     flush_ = true;
   }
+  count = -static_cast<std::int64_t>(device_.largest(-static_cast<double>(count)));
   sets_.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) sets_.emplace_back(device_, specs_, i ? &sets_.front() : nullptr);
   fill_all();
@@ -95,7 +96,7 @@ Prepared Workbench::prepare(const Variant& variant, const Config& config) {
     device_.set_bytes(prepared.workspace.data(), 0, bytes, device_.stream());
   }
   for (const TensorSet& set : sets_)
-    prepared.args.push_back(entry_.op.bind(problem_, set.addresses(), prepared.workspace.data()));
+    prepared.args.push_back(entry_.op.bind(problem_, set.arguments(specs_), prepared.workspace.data()));
   return prepared;
 }
 
@@ -128,6 +129,15 @@ Verdict Workbench::unchanged(bool all_sets) {
   return {.detail = "an input was changed"};
 }
 
+/// Right where it is on all ranks.
+Verdict Workbench::on_all_ranks(Verdict verdict) const {
+  if (device_.largest(!verdict.ok) > 0 && verdict.ok)
+    verdict = {.max_abs_err = verdict.max_abs_err,
+               .rel_l2_err = verdict.rel_l2_err,
+               .detail = "right on this rank, wrong on another"};
+  return verdict;
+}
+
 /// Waits for all streams first: earlier launches must not write the outputs after the reset.
 void Workbench::reset_outputs() {
   device_.wait_for_all();
@@ -139,12 +149,12 @@ Verdict Workbench::verify(const std::function<void()>& run) {
   run();
   device_.synchronize();
   Verdict verdict = current_->compare(sets_.back());
-  if (!verdict.ok) return verdict;
-  if (const Verdict inputs = unchanged(false); !inputs.ok) {
-    verdict.ok = false;
+  if (verdict.ok) {
+    const Verdict inputs = unchanged(false);
+    verdict.ok = inputs.ok;
     verdict.detail = inputs.detail;
   }
-  return verdict;
+  return on_all_ranks(std::move(verdict));
 }
 
 Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
@@ -157,7 +167,7 @@ Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
     device_.synchronize();
     // Different bytes can be correct too: another order of additions.
     const bool same = device_.checksums(outputs()) == right;
-    Verdict verdict = same ? unchanged(false) : current_->compare(sets_.back());
+    Verdict verdict = on_all_ranks(same ? unchanged(false) : current_->compare(sets_.back()));
     if (verdict.ok) continue;
     verdict.detail = fmt::format("right in one run, wrong in another: {}", verdict.detail);
     return verdict;
@@ -166,10 +176,11 @@ Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
 }
 
 Verdict Workbench::check_inputs() {
-  if (Verdict verdict = unchanged(true); !verdict.ok) return verdict;
-  if (const std::string name = sets_.back().broken_guard_band(); !name.empty())
-    return {.detail = fmt::format("memory outside '{}' was written", name)};
-  return {.ok = true, .detail = {}};
+  Verdict verdict = unchanged(true);
+  if (verdict.ok)
+    if (const std::string name = sets_.back().broken_guard_band(); !name.empty())
+      verdict = {.detail = fmt::format("memory outside '{}' was written", name)};
+  return on_all_ranks(std::move(verdict));
 }
 
 std::unique_ptr<CapturedGraph> Workbench::record(const Prepared& prepared, int launches, bool hot) {

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "harness/core/rank_group.h"
+
 namespace warptune {
 namespace {
 
@@ -75,6 +77,16 @@ std::vector<Region> TensorSet::regions(std::span<const TensorSpec> specs,
   for (std::size_t i = 0; i < specs.size(); ++i)
     if (wanted(specs[i])) regions.push_back({addresses_[i], static_cast<std::size_t>(bytes_[i])});
   return regions;
+}
+
+std::vector<void*> TensorSet::arguments(std::span<const TensorSpec> specs) const {
+  std::vector<void*> arguments = addresses_;
+  const RankGroup* const group = device_->group();
+  for (std::size_t i = 0; i < specs.size() && group; ++i)
+    if (specs[i].per_rank)
+      arguments[i] =
+          static_cast<std::byte*>(arguments[i]) + group->rank() * bytes_[i] / specs[i].shape.front();
+  return arguments;
 }
 
 std::string TensorSet::name_at(const void* address) const {

@@ -25,6 +25,8 @@ class TensorSet {
   /// The name of the first tensor with a changed guard band; empty if there is none.
   std::string broken_guard_band() const;
   std::span<void* const> addresses() const { return addresses_; }
+  /// The same as a launch gets them: of tensors of all ranks the part of this one.
+  std::vector<void*> arguments(std::span<const TensorSpec> specs) const;
   Device& device() const { return *device_; }
   /// The tensors for which `wanted` is true.
   std::vector<Region> regions(std::span<const TensorSpec> specs,

@@ -50,6 +50,10 @@ struct LogitsCheckArgs {
   int batch, vocab, sampled_stride, step;
 };
 
+struct MeetRanksArgs {
+  unsigned meeting;  // counts up from 1
+};
+
 struct SpinArgs {
   long long nanoseconds;
 };

@@ -2,6 +2,7 @@
 // Grid: grid-stride; a thread moves kUnroll vectors of 16 bytes per step, all loads in flight before the
 //   first use, each byte once per round.
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/peers.h"
 #include "kernels/common/special_registers.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/support/args.h"
@@ -70,6 +71,15 @@ __global__ void spin(SpinArgs args) {
   const long long start = global_timer_ns();
   while (global_timer_ns() - start < args.nanoseconds) {
   }
+}
+
+/// One block of one thread on each rank: waits until all ranks have come to this meeting.
+__global__ void meet_ranks(MeetRanksArgs args, const __grid_constant__ Peers peers) {
+  const auto slot = [&](int of, int from) { return static_cast<volatile unsigned*>(peers.memory[of]) + from; };
+  for (int rank = 0; rank < peers.ranks; ++rank) *slot(rank, peers.rank) = args.meeting;
+  for (int rank = 0; rank < peers.ranks; ++rank)
+    while (*slot(peers.rank, rank) < args.meeting) {
+    }
 }
 
 __global__ void empty(SpinArgs) {}
