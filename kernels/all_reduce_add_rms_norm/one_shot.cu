@@ -58,7 +58,7 @@ struct ClusterSum {
   }
 };
 
-template <class T, int kHidden, int kRanks, int kBlock, int kCluster>
+template <class T, int kHidden, int kRanks, int kBlock, int kCluster = 1>
 __global__ void __launch_bounds__(kBlock)
     all_reduce_add_rms_norm_one_shot(AllReduceAddRmsNormArgs args, const __grid_constant__ Peers peers) {
   constexpr int kVec = kVec16<T>;
