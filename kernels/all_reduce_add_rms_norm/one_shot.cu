@@ -1,15 +1,13 @@
 // One-shot all-reduce with residual add and RMSNorm in one kernel.
-// Grid: kCluster blocks per token, a cluster where kCluster > 1; a thread holds kPerThread vectors of 16
-// bytes
-//   of the row in registers from the load of x to the store of y.
+// Grid: kCluster blocks per token, a cluster where kCluster > 1; a thread holds its vectors of 16 bytes in
+//   registers from the load of x to the store of y.
 // Steps: a thread sends its vectors of x to all peers as packets, loads the residual while they are in
-// flight,
-//   adds what its peers' threads of the same index send, rounds, adds the residual; then the row is scaled.
-//   Roundings are those of add_rms_norm after an all_reduce.
-// Sync: none between ranks but the data (peer_exchange.cuh). The sum of squares takes a block reduction, in a
-//   cluster a store of each warp's sum to the shared memory of all its blocks, without a fence.
-// Wins: wherever a norm follows an all_reduce: one launch and one trip through memory less. Clusters: few
-//   tokens, whose packets one SM sends too slowly.
+//   flight, adds what its peers' threads of the same index send, rounds, adds the residual; then the row is
+//   scaled. Roundings are those of add_rms_norm after an all_reduce.
+// Sync: none between ranks but the data (peer_exchange.cuh). For the sum of squares each warp stores its sum
+//   to the shared memory of all blocks of the cluster (st.async); a fence would wait for packets in flight.
+// Wins: wherever a norm follows an all_reduce: one launch and one trip through memory less. Clusters: up to
+//   128 tokens, whose packets one SM per token sends too slowly.
 // Source: TensorRT-LLM and FlashInfer (one-shot Lamport all-reduce with residual and RMSNorm).
 // Workspace: peer_exchange.cuh with kRanks * tokens * kHidden / vector slots.
 #include "kernels/all_reduce_add_rms_norm/args.h"
@@ -20,44 +18,47 @@
 
 namespace warptune {
 
-/// Sum over the threads of a cluster. An object lies in shared memory.
+/// Sum over the threads of a cluster, or of a block. An object lies in shared memory.
 template <int kBlock, int kCluster>
 struct ClusterSum {
   static constexpr int kWarps = kBlock / 32;
-  static_assert(kWarps * kCluster <= 32, "a warp adds the sums of all warps of the cluster");
+  static_assert(kWarps * kCluster <= 32, "every thread adds the sums of all warps");
 
-  float sums[kCluster][kWarps];
-  Mbarrier full;
+  alignas(16) float sums[kCluster * kWarps];
+  Mbarrier full;  // counts the bytes of sums that arrive
 
   /// All threads of the cluster, before add().
   __device__ __forceinline__ void init() {
-    if (threadIdx.x == 0) {
-      mbarrier_init(&full);
-      mbarrier_init_fence();
-      mbarrier_arrive_expect_tx(&full, sizeof(sums));
+    if constexpr (kCluster > 1) {
+      if (threadIdx.x == 0) {
+        mbarrier_init(&full);
+        mbarrier_init_fence();
+        mbarrier_arrive_expect_tx(&full, sizeof(sums));
+      }
+      cluster_barrier_relaxed();
     }
-    cluster_barrier_relaxed();
   }
-  /// Returns the sum to all threads. A block that has received all may exit: nobody stores to it any more.
+  /// Returns the sum to all threads; only once. A block that has received all sums may exit: nobody stores to
+  /// it any more.
   __device__ __forceinline__ float add(float x) {
-    const int lane = threadIdx.x % 32, block = blockIdx.x % kCluster;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     x = warp_reduce<Sum>(x);
-    if (lane < kCluster) cluster_store_async<1>({{x}}, &sums[block][threadIdx.x / 32], &full, lane);
-    mbarrier_wait_cluster(&full, 0);
-    return warp_reduce<Sum>(lane < kWarps * kCluster ? sums[lane / kWarps][lane % kWarps] : 0.0f);
-  }
-};
-template <int kBlock>
-struct ClusterSum<kBlock, 1> {
-  __device__ __forceinline__ void init() {}
-  __device__ __forceinline__ float add(float x) {
-    float sum[1] = {x};
-    block_reduce_rows<Sum, kBlock>(sum);
-    return sum[0];
+    if constexpr (kCluster > 1) {
+      float* const slot = &sums[blockIdx.x % kCluster * kWarps + warp];
+      if (lane < kCluster) cluster_store_async<1>({{x}}, slot, &full, lane);
+      mbarrier_wait_cluster(&full, 0);
+    } else {
+      if (lane == 0) sums[warp] = x;
+      __syncthreads();
+    }
+    float total[4] = {};  // broadcast reads and independent sums take less time than shuffles
+#pragma unroll
+    for (int i = 0; i < kCluster * kWarps; ++i) total[i % 4] += sums[i];
+    return (total[0] + total[1]) + (total[2] + total[3]);
   }
 };
 
-template <class T, int kHidden, int kRanks, int kBlock, int kCluster>
+template <class T, int kHidden, int kRanks, int kBlock, int kCluster = 1>
 __global__ void __launch_bounds__(kBlock)
     all_reduce_add_rms_norm_one_shot(AllReduceAddRmsNormArgs args, const __grid_constant__ Peers peers) {
   constexpr int kVec = kVec16<T>;

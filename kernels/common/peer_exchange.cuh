@@ -13,7 +13,8 @@
 namespace warptune {
 
 /// The workspace of a kernel that exchanges packets: unsigned launches[gridDim.x], padded to 16 bytes, then
-/// two buffers of `slots` packets.
+/// two buffers of `slots` packets. It serves one grid and one number of slots; others find their slots
+/// elsewhere.
 class PeerSlots {
  public:
   /// All threads of the block, after pdl_wait().
