@@ -6,7 +6,7 @@
 
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_worker.h"
-#include "harness/tune/worker_process.h"
+#include "harness/tune/worker_group.h"
 
 namespace warptune {
 namespace {
@@ -22,7 +22,7 @@ class Worker : public ::testing::Test {
                         .config = {{"threads", threads}}},
                        seconds);
   }
-  WorkerProcess worker_{WARPTUNE_PROGRAM, "host"};
+  WorkerGroup worker_{WARPTUNE_PROGRAM, {"host"}};
 };
 
 TEST_F(Worker, CrashCostsOneResult) {
@@ -77,7 +77,7 @@ TEST_F(Worker, TimesFinalistsInTurnAndSurvivesOneThatCrashes) {
   EXPECT_EQ(times[0].isolated.launches_per_sample, 1);
 
   fault("abort:finalist threads=2");
-  WorkerProcess other(WARPTUNE_PROGRAM, "host");
+  WorkerGroup other(WARPTUNE_PROGRAM, {"host"});
   job.finalists.push_back({"host_threaded", {{"threads", 2}}});
   EXPECT_THROW(other.run(job, 60), std::runtime_error);
   job.finalists.pop_back();
@@ -88,7 +88,7 @@ TEST_F(Worker, ARefutedPeakIsMeasuredAgainAndSaved) {
   const auto file = std::filesystem::path(::testing::TempDir()) / "raised_device.json";
   TuneOptions options;
   options.program = WARPTUNE_PROGRAM;
-  DeviceWorker worker(options, "host");
+  DeviceWorker worker(options, {"host"});
   DeviceFacts low = worker.facts();
   low.read_gb_per_s = 1e-9;  // as if the machine had been busy
   save_device_file(file, low);
@@ -109,7 +109,7 @@ TEST_F(Worker, PeaksOfAnotherCardAreMeasuredAgain) {
   const auto file = std::filesystem::path(::testing::TempDir()) / "card_device.json";
   TuneOptions options;
   options.program = WARPTUNE_PROGRAM;
-  DeviceWorker worker(options, "host");
+  DeviceWorker worker(options, {"host"});
   DeviceFacts other = worker.facts();
   other.id = "another card";
   other.read_gb_per_s = 1e-9;
@@ -144,8 +144,8 @@ const Job kJob{.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::f
                .config = {}};
 
 TEST(WorkerProtocol, LinesThatALibraryPrintsAreNoAnswers) {
-  WorkerProcess worker(
-      fake_worker("chatty", "cuBLAS says hi\n42\nnull\n[]\n{}\n{\"type\":1}\n" + result_of(7)), "host");
+  WorkerGroup worker(fake_worker("chatty", "cuBLAS says hi\n42\nnull\n[]\n{}\n{\"type\":1}\n" + result_of(7)),
+                     {"host"});
   for (int i = 0; i < 3; ++i) {
     const Measurement m = worker.run(kJob, 60);
     EXPECT_EQ(m.status, Status::ok) << m.detail;
@@ -158,7 +158,7 @@ TEST(WorkerProtocol, AMalformedAnswerIsACrashAndTheNextJobGetsANewWorker) {
   for (const std::string& answer :
        {std::string(R"({"type":"result"})"), std::string(R"({"type":"result","lost":3,"peaks":4})"),
         std::string(R"({"type":"hello"})"), R"({"type":"error","message":5})" + ('\n' + result_of(7))}) {
-    WorkerProcess worker(fake_worker("broken", answer), "host");
+    WorkerGroup worker(fake_worker("broken", answer), {"host"});
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(worker.run(kJob, 60).status, Status::crash) << answer;
       EXPECT_TRUE(worker.fresh()) << answer;
@@ -167,7 +167,7 @@ TEST(WorkerProtocol, AMalformedAnswerIsACrashAndTheNextJobGetsANewWorker) {
 }
 
 TEST(WorkerProtocol, FinalistsThatAreNotThoseOfTheJobAreRefused) {
-  WorkerProcess worker(fake_worker("few", R"({"type":"finalists","times":[]})"), "host");
+  WorkerGroup worker(fake_worker("few", R"({"type":"finalists","times":[]})"), {"host"});
   EXPECT_THROW(
       worker.run(FinalistsJob{.problem = kJob.problem, .options = {}, .finalists = {{"host_naive", {}}}}, 60),
       ProtocolError);
