@@ -120,23 +120,28 @@ TEST_F(Worker, PeaksOfAnotherCardAreMeasuredAgain) {
   EXPECT_FALSE(load_card_file(file, other));
 }
 
-/// A program that says hello as a worker and then answers each job with these lines.
-std::filesystem::path fake_worker(const std::string& name, const std::string& answer) {
+/// A program that says hello as a worker and then answers each job with these lines; of several ranks all but
+/// the first with the others.
+std::filesystem::path fake_worker(const std::string& name, const std::string& answer,
+                                  const std::string& of_others = "") {
   auto hello = to_json(DeviceFacts{.name = "host", .id = "host", .arch = "x86_64"});
   hello["type"] = "hello";
   const auto path = std::filesystem::path(::testing::TempDir()) / name;
   std::ofstream(path) << "#!/bin/sh\ncat <<'END'\n"
-                      << hello.dump() << "\nEND\nwhile read -r job; do cat <<'END'\n"
-                      << answer << "\nEND\ndone\n";
+                      << hello.dump()
+                      << "\nEND\nwhile read -r job; do [ $WARPTUNE_RANK = 0 ] && cat <<'END'\n"
+                      << answer << "\nEND\n[ $WARPTUNE_RANK = 0 ] || cat <<'END'\n"
+                      << of_others << "\nEND\ndone\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   return path;
 }
 
-std::string result_of(double us) {
-  auto json = to_json(Measurement{.time_us = us});
+std::string result_of(const Measurement& measurement) {
+  auto json = to_json(measurement);
   json["type"] = "result";
   return json.dump();
 }
+std::string result_of(double us) { return result_of(Measurement{.time_us = us}); }
 
 const Job kJob{.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::fp32},
                .options = {},
@@ -172,6 +177,39 @@ TEST(WorkerProtocol, FinalistsThatAreNotThoseOfTheJobAreRefused) {
       worker.run(FinalistsJob{.problem = kJob.problem, .options = {}, .finalists = {{"host_naive", {}}}}, 60),
       ProtocolError);
   EXPECT_TRUE(worker.fresh());
+}
+
+TEST(WorkerRanks, TheWorstStatusOfAllRanksCounts) {
+  const std::string good = result_of(7),
+                    bad = result_of({.status = Status::resource, .detail = "too little memory"});
+  const auto run = [](const std::string& first, const std::string& second) {
+    return WorkerGroup(fake_worker("ranks", first, second), {"host", "host"}).run(kJob, 60);
+  };
+  EXPECT_EQ(run(good, good).time_us, 7);
+  EXPECT_EQ(run(good, bad).status, Status::resource);
+  EXPECT_EQ(run(good, bad).detail, "rank 1: too little memory");
+  EXPECT_EQ(run(bad, good).detail, "rank 0: too little memory");
+  EXPECT_EQ(run(bad, bad).detail, "too little memory");
+  const Measurement broken = run(good, R"({"type":"result"})");
+  EXPECT_EQ(broken.status, Status::crash);
+  EXPECT_EQ(broken.detail.find("rank 1: a message has no"), 0u) << broken.detail;
+}
+
+TEST(WorkerRanks, ARankThatFailsAloneIsNoTimeout) {
+  WorkerGroup worker(
+      fake_worker("waits", "", result_of({.status = Status::resource, .detail = "too little memory"})),
+      {"host", "host"});
+  const Measurement m = worker.run(kJob, 600);
+  EXPECT_EQ(m.status, Status::resource);
+  EXPECT_EQ(m.detail, "rank 1: too little memory");
+  EXPECT_TRUE(worker.fresh());
+}
+
+TEST(WorkerRanks, ARankWithoutAnAnswerIsNamed) {
+  WorkerGroup worker(fake_worker("late", result_of(7)), {"host", "host"});
+  const Measurement m = worker.run(kJob, 0.5);
+  EXPECT_EQ(m.status, Status::timeout);
+  EXPECT_EQ(m.detail, "rank 1: no result within 0.5 seconds");
 }
 
 }  // namespace
