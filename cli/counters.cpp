@@ -124,7 +124,8 @@ std::vector<Subject> subjects_of(const Given& given, const std::optional<WisdomI
     throw InputError("counters needs --wisdom, the file with the winners, or OP/VARIANT with --problem");
   std::vector<Subject> subjects;
   for (const Winner& winner : winners_of(given.target.kernels.ops(), in_use->wisdom, given.target.problem)) {
-    if (given.target.kernels.ops().find(winner.problem.op).variant(winner.variant).backend != Backend::cuda)
+    if (ranks_of(winner.problem) > 1 ||
+        given.target.kernels.ops().find(winner.problem.op).variant(winner.variant).backend != Backend::cuda)
       continue;
     const auto beside = [&] {
       return path_below(in_use->files.front().path.parent_path(),

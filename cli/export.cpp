@@ -86,6 +86,8 @@ std::vector<Problem> wisdom_problems(const OpTable& ops, const Wisdom& wisdom, c
                                      std::vector<std::string>& lost) {
   std::vector<Problem> problems;
   for (const Winner& winner : winners_of(ops, wisdom, pattern)) try {
+      if (const auto ranks = ranks_of(winner.problem); ranks > 1)
+        throw InputError(fmt::format("it runs on {} ranks; exported folders hold plans of one GPU", ranks));
       problems.push_back(ops.find(winner.problem.op).op.problem(winner.problem.dims, winner.problem.dtype));
     } catch (const InputError& e) {
       lost.push_back(fmt::format("{}: the winner '{}' is not exported: {}", winner.problem.key(),
