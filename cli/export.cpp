@@ -24,7 +24,7 @@
 namespace warptune {
 namespace {
 
-struct Given {
+struct ExportArguments {
   std::string wisdom, problem, model, dtype = "bf16", arch, output, stale = "refuse";
   std::vector<int> batches = {1};
   std::vector<std::int64_t> contexts, prompt_lens;
@@ -34,14 +34,14 @@ struct Given {
 };
 
 /// The device of the wisdom, with its measured peaks, if it has this architecture; else a known one.
-DeviceFacts facts_of(const Given& given) {
+DeviceFacts facts_of(const ExportArguments& given) {
   DeviceFacts facts = known_device(given.arch);
   const auto measured = read_device_file(std::filesystem::path(given.wisdom).parent_path() / "device.json");
   return measured && measured->arch == given.arch ? *measured : facts;
 }
 
 /// The problems of a model's decode steps and prefills, and those of steps that were tuned as a whole.
-std::vector<Problem> model_problems(const Given& given, ExportChooser& chooser) {
+std::vector<Problem> model_problems(const ExportArguments& given, ExportChooser& chooser) {
   const ModelConfig model = model_named(given.model);
   const DType dtype = parse_dtype(given.dtype);
   std::vector<Problem> problems;
@@ -92,7 +92,8 @@ std::vector<Problem> wisdom_problems(const OpTable& ops, const Wisdom& wisdom, c
   return problems;
 }
 
-void print_summary(const PlanTable& table, std::size_t cubins, const Given& given, const DeviceFacts& facts) {
+void print_summary(const PlanTable& table, std::size_t cubins, const ExportArguments& given,
+                   const DeviceFacts& facts) {
   std::map<std::string, std::size_t> sources;
   for (const ExportedPlan& plan : table.plans) ++sources[plan.choice.source];
   std::string list;
@@ -103,7 +104,7 @@ void print_summary(const PlanTable& table, std::size_t cubins, const Given& give
 }
 
 /// Returns whether every winner is exported, or the recorded next best of one that calls a library.
-bool export_winners(const Given& given) {
+bool export_winners(const ExportArguments& given) {
   if (!given.model.empty() && given.contexts.empty() && given.prompt_lens.empty())
     throw InputError("--model needs --context (decode steps), --prompt-len (prefills) or both");
   if (given.model.empty() && (!given.contexts.empty() || !given.prompt_lens.empty()))
@@ -159,7 +160,7 @@ void add_export(CLI::App& app, int& exit_code) {
       "--arch sm_90a -o winners\n"
       "  warptune export --wisdom results/h200/wisdom.json --problem rms_norm --cover tokens=1:4096 "
       "--arch sm_90a -o winners");
-  const auto given = std::make_shared<Given>();
+  const auto given = std::make_shared<ExportArguments>();
   command->add_option("--wisdom", given->wisdom, "The winners")->required();
   command->add_option("--arch", given->arch, fmt::format("The architecture: {}", known_archs()))->required();
   command

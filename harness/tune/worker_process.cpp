@@ -15,7 +15,7 @@ using Kind = LineProcess::Answer::Kind;
 namespace {
 
 constexpr std::size_t kStderrTail = 400;
-constexpr double kStartSeconds = 60;
+constexpr double kRestartSeconds = 60;
 constexpr int kTries = 3;  // of a job whose worker someone else killed
 
 std::vector<std::string> worker_command(const std::filesystem::path& program, const std::string& device,
@@ -103,7 +103,7 @@ template <class Attempt>
 auto WorkerProcess::retried(Attempt&& attempt) {
   for (int tries = 1;; ++tries) try {
       killed_ = false;
-      if (!process_) start(kStartSeconds);
+      if (!process_) start(kRestartSeconds);
       auto result = attempt();
       if (!killed_ || tries == kTries) return result;
     } catch (const InputError&) {
