@@ -26,7 +26,7 @@
 namespace warptune {
 namespace {
 
-struct Given {
+struct ExportArguments {
   std::string wisdom, problem, model, dtype = "bf16", arch, output, stale = "refuse", format = "cubins";
   std::vector<int> batches = {1};
   std::vector<std::int64_t> contexts, prompt_lens;
@@ -36,14 +36,14 @@ struct Given {
 };
 
 /// The device of the wisdom, with its measured peaks, if it has this architecture; else a known one.
-DeviceFacts facts_of(const Given& given) {
+DeviceFacts facts_of(const ExportArguments& given) {
   DeviceFacts facts = known_device(given.arch);
   const auto measured = read_device_file(std::filesystem::path(given.wisdom).parent_path() / "device.json");
   return measured && measured->arch == given.arch ? *measured : facts;
 }
 
 /// The problems of a model's decode steps and prefills, and those of steps that were tuned as a whole.
-std::vector<Problem> model_problems(const Given& given, ExportChooser& chooser) {
+std::vector<Problem> model_problems(const ExportArguments& given, ExportChooser& chooser) {
   const ModelConfig model = model_named(given.model);
   const DType dtype = parse_dtype(given.dtype);
   std::vector<Problem> problems;
@@ -96,7 +96,8 @@ std::vector<Problem> wisdom_problems(const OpTable& ops, const Wisdom& wisdom, c
   return problems;
 }
 
-void print_summary(const PlanTable& table, std::size_t cubins, const Given& given, const DeviceFacts& facts) {
+void print_summary(const PlanTable& table, std::size_t cubins, const ExportArguments& given,
+                   const DeviceFacts& facts) {
   std::map<std::string, std::size_t> sources;
   for (const ExportedPlan& plan : table.plans) ++sources[plan.choice.source];
   std::string list;
@@ -107,7 +108,7 @@ void print_summary(const PlanTable& table, std::size_t cubins, const Given& give
 }
 
 /// Writes the winners as tables of times, without code.
-void export_aic(const Given& given) {
+void export_aic(const ExportArguments& given) {
   const std::filesystem::path folder = given.output;
   Wisdom wisdom = Wisdom::load(given.wisdom);
   Wisdom chosen(wisdom.provenance());
@@ -128,7 +129,7 @@ void export_aic(const Given& given) {
 }
 
 /// Returns whether every winner is exported, or the recorded next best of one that calls a library.
-bool export_winners(const Given& given) {
+bool export_winners(const ExportArguments& given) {
   if (given.format == "aic") {
     export_aic(given);
     return true;
@@ -190,7 +191,7 @@ void add_export(CLI::App& app, int& exit_code) {
       "  warptune export --wisdom results/h200/wisdom.json --problem rms_norm --cover tokens=1:4096 "
       "--arch sm_90a -o winners\n"
       "  warptune export --wisdom results/h200/wisdom.json --format aic -o h200_sxm/warptune/0.2.0");
-  const auto given = std::make_shared<Given>();
+  const auto given = std::make_shared<ExportArguments>();
   command->add_option("--wisdom", given->wisdom, "The winners")->required();
   command->add_option("--arch", given->arch, fmt::format("The architecture: {}", known_archs()));
   command
