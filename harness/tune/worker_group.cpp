@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 using Kind = LineProcess::Answer::Kind;
 namespace {
 
-constexpr double kStartSeconds = 60;
+constexpr double kRestartSeconds = 60;
 constexpr int kTries = 3;              // of a job of which someone else killed a process
 constexpr double kTurnSeconds = 0.02;  // to wait for one rank before looking at the next
 constexpr double kFailureSeconds = 5;  // for the other ranks to answer after one has failed
@@ -169,7 +169,7 @@ template <class Attempt>
 auto WorkerGroup::retried(Attempt&& attempt) {
   for (int tries = 1;; ++tries) try {
       killed_ = false;
-      if (processes_.empty()) start(kStartSeconds);
+      if (processes_.empty()) start(kRestartSeconds);
       auto result = attempt();
       if (!killed_ || tries == kTries) return result;
     } catch (const InputError&) {
