@@ -12,8 +12,6 @@
 namespace warptune {
 namespace {
 
-constexpr double kMiB = 1 << 20;
-
 /// Watches a model while it is in scope.
 class Watch {
  public:
@@ -36,6 +34,7 @@ void dump_layers(Model& model, const std::vector<std::vector<int>>& prompts, int
   const Watch watch(model, dump);
   model.prefill(prompts);
   for (int i = 0; i < steps; ++i) model.step();
+  constexpr double kMiB = 1 << 20;
   print("the layers of the prefill and of {} steps are in {}: {} files, {:.1f} MiB\n", steps, folder,
         dump.files(), dump.bytes() / kMiB);
 }

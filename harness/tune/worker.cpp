@@ -28,9 +28,9 @@ using Json = nlohmann::json;
 namespace {
 
 /// Reads and writes lines on file descriptors.
-class Lines {
+class LineChannel {
  public:
-  Lines(int in, int out) : in_(in), out_(out) {}
+  LineChannel(int in, int out) : in_(in), out_(out) {}
 
   std::optional<std::string> read() {
     for (;;) {
@@ -240,7 +240,7 @@ Json error_of(const std::exception& e, bool input) {
 }
 
 /// The CUDA context may be lost: reports the reason and ends, so that a new process starts.
-[[noreturn]] void end_after(Lines& lines, const Measurement& measurement) {
+[[noreturn]] void end_after(LineChannel& lines, const Measurement& measurement) {
   Json json = to_json(measurement);
   json["lost"] = true;
   lines.write(tagged("result", std::move(json)));
@@ -253,7 +253,7 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
 #ifdef __linux__
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlives the program that started it
 #endif
-  Lines lines(in, out);
+  LineChannel lines(in, out);
   std::unique_ptr<Device> device;
   try {
     device = open_device(which, joined_group());
