@@ -6,12 +6,11 @@
 #include <chrono>
 #include <thread>
 
-#include "harness/results/sweep_file.h"
+#include "harness/device/device.h"
 #include "harness/results/wisdom.h"
 #include "tests/files.h"
 #include "tests/program.h"
 #include "tests/tune/processes.h"
-#include "tests/tune/sweep_text.h"
 
 namespace warptune {
 namespace {
@@ -120,20 +119,29 @@ TEST_F(Ranks, ARankThatIsKilledIsTriedAgain) {
                 "rank 1: the worker died of signal 9 (Killed); 3 workers in a row: out of memory");
 }
 
-TEST_F(Ranks, AWrongResultOfOneRankIsWrong) {
-  std::ofstream(folder_ / "twice.cu") << R"(
+/// A sweep of an op that each rank does alone, y = 2 x. On the host rank 1 does it wrong for 64 elements.
+class OwnOp : public Ranks {
+ protected:
+  std::string own_sweep() {
+    std::ofstream(folder_ / "twice.cu") << R"(
+#ifdef __CUDACC_RTC__
+__device__ bool is_wrong() { return false; }
+#else
 extern "C" char* getenv(const char* name);
+bool is_wrong() { return getenv("WARPTUNE_RANK")[0] == '1'; }
+#endif
 extern "C" __global__ void twice(const float* x, float* y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = 2 * x[i] + (n == 64 && getenv("WARPTUNE_RANK")[0] == '1');
+  if (i < n) y[i] = 2 * x[i] + (n == 64 && is_wrong());
 }
 )";
-  std::ofstream(folder_ / "twice.cpp") << R"(
+    std::ofstream(folder_ / "twice.cpp") << R"(
 extern "C" void twice(const double* const* in, double* const* out, const long long* dims, const double*) {
   for (long long i = 0; i < dims[0]; ++i) out[0][i] = 2 * in[0][i];
 }
 )";
-  const std::string definitions = R"yaml(
+    return sweep("  - {op: double, dtypes: fp32, problems: [{n: [64, 65], ranks: 2}], variants: [twice]}\n",
+                 R"yaml(
 ops_defined:
   - name: double
     summary: y = 2 * x on each rank
@@ -147,17 +155,31 @@ kernels:
     kernel: twice
     arguments: [x, y, n]
     launch: {grid: "ceil_div(n, 64)", block: 64}
-)yaml";
-  const std::string file =
-      sweep("  - {op: double, dtypes: fp32, problems: [{n: [64, 65], ranks: 2}], variants: [twice]}\n",
-            definitions);
-  const Ended ended = tune(file);
+)yaml");
+  }
+};
+
+TEST_F(OwnOp, AWrongResultOfOneRankIsWrong) {
+  const Ended ended = tune(own_sweep());
   EXPECT_EQ(ended.code, 1) << ended.text;
   const auto found = first_rows(rows());
   ASSERT_EQ(found.size(), 2u) << ended.text;
   EXPECT_EQ(found[0].at("status"), "wrong_result");
   EXPECT_EQ(found[0].at("detail").find("before timing: rank 1: "), 0u) << found[0].at("detail");
   EXPECT_EQ(found[1].at("status"), "ok") << found[1].at("detail");
+}
+
+using GpuRanks = OwnOp;
+
+TEST_F(GpuRanks, TwoGpusDoEveryJobTogether) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "fewer than two CUDA devices";
+  const Ended ended = tune(own_sweep(), "--device auto", "segv@1:n=64,");
+  EXPECT_EQ(ended.code, 1) << ended.text;
+  EXPECT_NE(ended.text.find(", 2 ranks"), std::string::npos) << ended.text;
+  EXPECT_NE(ended.text.find("2 configurations, 1 ok, 1 failed"), std::string::npos) << ended.text;
+  const Ended again = tune(own_sweep(), "--device cuda:1,cuda:0 --retry crash");
+  EXPECT_EQ(again.code, 0) << again.text;
+  EXPECT_NE(again.text.find("2 configurations, 2 ok, 0 failed"), std::string::npos) << again.text;
 }
 
 TEST_F(Ranks, AKilledProgramLeavesNoWorkerAndTheSweepResumes) {
