@@ -16,6 +16,8 @@
 #include "cli/decode_prompts.h"
 #include "cli/decode_text.h"
 #include "cli/generate.h"
+#include "cli/launch_ranks.h"
+#include "cli/ranks.h"
 #include "cli/recorded_speed.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
@@ -62,7 +64,8 @@ std::string plans_line(std::string sources, bool explained) {
   return sources + (explained ? "" : "; --explain lists them");
 }
 
-ModelConfig model_of(const DecodeOptions& o) {
+/// The part of the model that this rank has.
+ModelConfig model_of(const DecodeOptions& o, const Ranks& ranks) {
   if (o.model_folder.empty() == o.preset_name.empty())
     throw InputError("decode needs either --model DIR or --preset NAME");
   ModelConfig config = o.preset_name.empty() ? read_model(o.model_folder) : preset(o.preset_name);
@@ -76,7 +79,7 @@ ModelConfig model_of(const DecodeOptions& o) {
                                      : "in 16 bits, which its quantization_config asks for"));
     config.weights = wanted;
   }
-  return config;
+  return split_over_ranks(std::move(config), ranks.rank(), ranks.count());
 }
 
 void expect_weights(const DecodeOptions& o) {
@@ -181,10 +184,12 @@ void print_tokens(const std::vector<std::vector<int>>& transcript) {
   }
 }
 
-/// Sets the peaks of the device: the stored ones of this card, else measured now. Returns their origin in
-/// words.
-std::string set_peaks(Device& device, const fs::path& stored) {
-  if (const auto facts = load_card_file(stored, device.facts())) {
+/// Sets the peaks of the device: the stored ones of this card, else measured now, with ranks on all where
+/// rank 0 has none. Returns their origin in words.
+std::string set_peaks(Device& device, const fs::path& stored, const Ranks& ranks) {
+  const auto facts = load_card_file(stored, device.facts());
+  if (ranks.of_first(facts.has_value())) {
+    if (!facts) return {};
     device.set_peaks(*facts);
     return fmt::format("{:.1f} GB/s of {}", facts->read_gb_per_s, stored.string());
   }
@@ -210,12 +215,12 @@ ModelOptions model_options(const DecodeOptions& o, const ModelConfig& config, co
           .eos = config.eos.empty() || forced ? -1 : config.eos[0],
           .fuse = fuse_of(o),
           .kv = kv_format_of(o, config),
-          .graph = o.graph == "on"};
+          .graph = o.graph == "on" && !o.watches_layers()};
 }
 
 /// Times the step and its ops at these keys of each sequence, and adds the speed columns.
 void measure(DecodeReport& report, Model& model, const PlanBook& book, const DecodeOptions& o,
-             const std::vector<int>& contexts) {
+             const std::vector<int>& contexts, const Ranks& ranks) {
   Device& device = model.device();
   const KvFormat& kv = model.options().kv;
   report.step = time_step(model, contexts);
@@ -227,7 +232,7 @@ void measure(DecodeReport& report, Model& model, const PlanBook& book, const Dec
   report.plan_set += kv.suffix() + model.options().sampling.suffix();
   if (report.step.uneven()) report.plan_set += fmt::format("+mean_context={:.0f}", report.step.mean_context);
   report.plan_sources = plans_line(book.plan_sources(), o.explain);
-  report.peak_from = set_peaks(device, fs::path(o.out) / device.facts().slug() / "device.json");
+  report.peak_from = set_peaks(device, fs::path(o.out) / device.facts().slug() / "device.json", ranks);
   describe(o.kernels.ops(), report.ops, book.wisdom(), device.facts());
   if (const double rate = device.facts().read_gb_per_s; rate > 0)
     report.floor_us = step_bytes(config, dtype_of(o, device.facts()), contexts, kv) / rate * 1e-3;
@@ -250,24 +255,29 @@ void explain_plans(const DecodeOptions& o, const PlanBook& book) {
 
 /// --dump-layers and --compare-layers, instead of a timed run. Returns the exit code.
 int run_layers(Model& model, const std::vector<std::vector<int>>& prompts, const Lengths& lengths,
-               const PlanBook& book, const DecodeOptions& o) {
+               const PlanBook& book, const DecodeOptions& o, const Ranks& ranks) {
   note("steps launch op by op and sequences do not end; nothing is timed");
   bool ok = true;
   if (o.compare_layers.empty())
-    dump_layers(model, prompts, lengths.steps, o.dump_layers);
+    dump_layers(model, prompts, lengths.steps, o.dump_layers, ranks);
   else
-    ok = compare_layers(model, prompts, lengths.steps, o.compare_layers);
+    ok = compare_layers(model, prompts, lengths.steps, o.compare_layers, ranks);
+  model.device().synchronize();
+  ranks.barrier();  // others may still read what this rank has given to the exchange
   book.require_overrides();
   explain_plans(o, book);
   return ok ? 0 : 1;
 }
 
-int run(const DecodeOptions& o) {
-  const ModelConfig config = model_of(o);
+int run(const DecodeOptions& o, const Ranks& ranks) {
+  const ModelConfig config = model_of(o, ranks);
   parse_sampling(o.sampling);  // bad input is reported before the device is opened
   const auto golden = o.golden.empty() ? std::nullopt : std::optional(read_golden(o.golden));
-  std::optional<DecodeText> text = DecodeText::open(o, config);
-  const auto device = open_device(o.device);
+  std::optional<DecodeText> text;
+  if (ranks.is_first()) text = DecodeText::open(o, config);
+  const bool has_text = ranks.of_first(text.has_value());
+  const auto text_ids = ranks.of_first(text ? text->prompts() : std::vector<std::vector<int>>());
+  const auto device = open_device(o.device, ranks.group());
   if (config.weights.fp8_activations && device->facts().backend == Backend::cuda &&
       !device->facts().has_wgmma())
     throw InputError(
@@ -276,28 +286,39 @@ int run(const DecodeOptions& o) {
   const DType dtype = dtype_of(o, device->facts());
   const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o, config));
   problems.rope_append(1, 1, 0);  // throws if K has no such layout
-  const Prompts given = prompts_of(o, golden, text);
+  const Prompts given = prompts_of(o, golden, text_ids);
   const Lengths lengths = lengths_of(o, config, golden, given);
   int check_steps = o.check_baseline;
   const auto lack = [&](int models) {
-    return lacking_memory(config, dtype, kv_format_of(o, config),
-                          {.prompt_lengths = given.lengths,
-                           .capacity = lengths.capacity,
-                           .steps = lengths.steps,
-                           .models = models},
-                          *device);
+    return ranks.any_of(lacking_memory(config, dtype, kv_format_of(o, config),
+                                       {.prompt_lengths = given.lengths,
+                                        .capacity = lengths.capacity,
+                                        .steps = lengths.steps,
+                                        .models = models},
+                                       *device));
   };
   if (!fits(o, lack, check_steps)) return 0;
   expect_weights(o);
-  if (!o.dump_layers.empty()) expect_new_dump(o.dump_layers);
+  if (!o.dump_layers.empty() && ranks.is_first()) expect_new_dump(o.dump_layers);
   if (!o.compare_layers.empty()) expect_dump(o.compare_layers, lengths.steps);
   const fs::path path =
       o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
-  o.history.expect_writable();
-  const auto csv = o.watches_layers() ? nullptr : open_decode_csv(path, note);  // before anything runs
-  PlanOptions plans = book_options(o, device->facts());
-  tune_missing(o, config, dtype, kv_format_of(o, config), given, lengths, device->facts(), plans);
-  const DeviceLock lock(device->facts().id);
+  std::unique_ptr<CsvFile> csv;
+  if (ranks.is_first()) {  // before anything runs
+    o.history.expect_writable();
+    if (!o.watches_layers()) csv = open_decode_csv(path, note);
+  }
+  PlanOptions plans;
+  ranks.in_order([&] {
+    plans = book_options(o, device->facts());
+    tune_missing(o, config, dtype, kv_format_of(o, config), given, lengths, device->facts(), plans,
+                 ranks.is_first());
+  });
+  std::optional<DeviceLock> lock;
+  const bool locks = ranks.is_first_with(device->facts().id);
+  ranks.in_order([&] {
+    if (locks) lock.emplace(device->facts().id);
+  });
   const std::size_t free_at_start = device->free_bytes();
 
   const auto prompts = tokens_of(given, o, config);
@@ -311,15 +332,18 @@ int run(const DecodeOptions& o) {
   note_other_dtypes(book, config, dtype);
   const Weights weights = weights_of(o, *device, config, dtype);
   Model model(*device, config, weights, book, options);
-  if (o.watches_layers()) return run_layers(model, prompts, lengths, book, o);
+  if (o.watches_layers()) return run_layers(model, prompts, lengths, book, o, ranks);
 
   DecodeReport report{.model = config.name,
                       .dtype = std::string(name_of(dtype)),
                       .batch = options.batch,
                       .prompt_len = lengths.prompt,
                       .steps = lengths.steps,
+                      .ranks = ranks.count(),
                       .graph = options.graph};
-  const Generated generated = generate(model, prompts, lengths.steps, o.profile_steps, text);
+  std::function<bool(bool)> agree;
+  if (has_text) agree = [&](bool goes_on) { return ranks.of_first(goes_on); };
+  const Generated generated = generate(model, prompts, lengths.steps, o.profile_steps, text, agree);
   report.prefill_us = generated.prefill_us;
   report.wall = generated.wall;
   report.prefill_attention = book.plans_of("attention_prefill");
@@ -344,7 +368,8 @@ int run(const DecodeOptions& o) {
     judge(check_against(model, naive, prompts, check_steps, scope), "the naive plans");
     if (ok && o.check_steps_only) report.check = "pass-steps";
   }
-  measure(report, model, book, o, lengths.contexts);
+  measure(report, model, book, o, lengths.contexts, ranks);
+  if (!ranks.is_first()) return 0;
   print("\n{}", AsIs{to_text(report, takes_color(stdout), o.verbose)});
 
   const RunInfo info = new_run();
@@ -361,6 +386,30 @@ int run(const DecodeOptions& o) {
   return ok ? 0 : 1;
 }
 
+/// Runs as one of the ranks of a command. All but the first say only why they fail.
+int run_as(const DecodeOptions& given, const RankIdentity& identity) {
+  DecodeOptions o = given;
+  o.device = device_of_rank(o.device, identity.rank, identity.ranks);
+  try {
+    std::optional<SilentStreams> silent;
+    if (identity.rank > 0) silent.emplace();
+    Ranks ranks(identity);
+    const int code = run(o, ranks);
+    ranks.end();
+    return ranks.is_first() ? code : 0;
+  } catch (const RankLost&) {
+    if (!identity.by_program) throw;
+    return kLostAnotherRank;
+  }
+}
+
+int start(const DecodeOptions& o) {
+  if (o.ranks == 1) return run(o, Ranks());
+  if (const auto identity = take_rank_identity(o.ranks)) return run_as(o, *identity);
+  device_of_rank(o.device, 0, o.ranks);  // throws if there are too few
+  return launch_ranks(o.ranks);
+}
+
 }  // namespace
 
 void add_decode(CLI::App& app, int& exit_code) {
@@ -369,13 +418,14 @@ void add_decode(CLI::App& app, int& exit_code) {
   c->footer(
       "Examples:\n"
       "  warptune decode --preset llama2-7b --prompt-len 480 --steps 32\n"
+      "  warptune decode --preset llama3-8b --ranks 2\n"
       "  warptune decode --model DIR --prompt 'The capital of France is' --stop '.'\n"
       "  warptune decode --model DIR --prompt-ids ids.txt --sampling top_k=50,p=0.95,temperature=0.8,seed=1\n"
       "  warptune decode --model tests/data/golden/gqa --check tests/data/golden/gqa/golden.safetensors\n"
       "  warptune decode --model DIR --prompt-ids ids.txt --steps 4 --dump-layers layers\n"
       "  warptune decode --preset llama3-8b --prompt-len 8000 --kv-dtype int8 --page-size 64 --window 4096");
   add_decode_options(*c, *o);
-  c->callback([o, &exit_code] { exit_code = run(*o); });
+  c->callback([o, &exit_code] { exit_code = start(*o); });
 }
 
 }  // namespace warptune

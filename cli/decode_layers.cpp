@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
@@ -27,29 +28,39 @@ class Watch {
 }  // namespace
 
 void dump_layers(Model& model, const std::vector<std::vector<int>>& prompts, int steps,
-                 const std::string& folder) {
+                 const std::string& folder, const Ranks& ranks) {
   std::size_t longest = 0;
   for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
-  LayerDump dump(model.device(), folder, model.step_calls(static_cast<std::int64_t>(longest) + 1), steps);
+  const auto calls = model.step_calls(static_cast<std::int64_t>(longest) + 1);
+  const auto run = [&] {
+    model.prefill(prompts);
+    for (int i = 0; i < steps; ++i) model.step();
+  };
+  if (!ranks.is_first()) return run();
+  LayerDump dump(model.device(), folder, calls, steps);
   const Watch watch(model, dump);
-  model.prefill(prompts);
-  for (int i = 0; i < steps; ++i) model.step();
+  run();
   constexpr double kMiB = 1 << 20;
   print("the layers of the prefill and of {} steps are in {}: {} files, {:.1f} MiB\n", steps, folder,
         dump.files(), dump.bytes() / kMiB);
 }
 
 bool compare_layers(Model& model, const std::vector<std::vector<int>>& prompts, int steps,
-                    const std::string& folder) {
-  LayerCompare compare(model.device(), folder, model.options().kv);
-  const Watch watch(model, compare);
+                    const std::string& folder, const Ranks& ranks) {
+  std::optional<LayerCompare> compare;
+  std::optional<Watch> watch;
+  if (ranks.is_first()) {
+    compare.emplace(model.device(), folder, model.options().kv);
+    watch.emplace(model, *compare);
+  }
   model.prefill(prompts);
   for (int step = 1; step <= steps; ++step) {
-    model.force(compare.fed(step, model.options().batch));
+    model.force(ranks.of_first(compare ? compare->fed(step, model.options().batch) : std::vector<int>()));
     model.step();
   }
-  print("{}", AsIs{compare.text(takes_color(stdout))});
-  return compare.agrees();
+  if (!compare) return true;
+  print("{}", AsIs{compare->text(takes_color(stdout))});
+  return compare->agrees();
 }
 
 }  // namespace warptune

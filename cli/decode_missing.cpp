@@ -48,6 +48,7 @@ Sweep sweep_of(const OpTable& ops, const std::vector<Problem>& problems, const D
   Sweep sweep{.name = "missing", .ops = &ops};
   for (const Problem& problem : problems) {
     if (std::ranges::find(plans.overrides, problem.op, &PlanOverride::op) != plans.overrides.end()) continue;
+    if (ranks_of(problem) > 1) continue;
     const OpEntry& entry = ops.find(problem.op);
     SweepItem item{.entry = &entry,
                    .problem = problem,
@@ -78,7 +79,7 @@ void time_all(const Sweep& sweep, const DecodeOptions& options, const fs::path& 
 
 void tune_missing(const DecodeOptions& options, const ModelConfig& config, DType dtype, const KvFormat& kv,
                   const Prompts& prompts, const Lengths& lengths, const DeviceFacts& facts,
-                  PlanOptions& plans) {
+                  PlanOptions& plans, bool times) {
   const double seconds =
       options.tune_missing.value_or(facts.backend == Backend::host ? 0.0 : kDefaultSeconds);
   if (seconds <= 0 || plans.naive) return;
@@ -97,7 +98,7 @@ void tune_missing(const DecodeOptions& options, const ModelConfig& config, DType
           winner && !chooser.is_tuned(item.problem))
         known.wisdom.put(*winner);
     const Sweep missing = missing_part(all, facts, known);
-    if (!missing.items.empty()) {
+    if (times && !missing.items.empty()) {
       time_all(missing, options, file);
       const Wisdom now = recorded();
       for (const SweepItem& item : missing.items)

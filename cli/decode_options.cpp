@@ -23,8 +23,13 @@ void add_model(CLI::App& c, DecodeOptions& o) {
       "--random-weights", o.random_weights,
       "seed of random prompts and random weights, which a preset has anyway and a --model instead of "
       "its own (default 1)");
-  c.add_option("--device", o.device, "auto, host or cuda:N (default auto)");
+  c.add_option("--device", o.device,
+               "auto, host or cuda:N (default auto); with --ranks one for each: cuda:2,cuda:3");
   add_as(c, o.device);
+  c.add_option("--ranks", o.ranks,
+               "split the model over N GPUs, a process each (tensor parallelism), which this command starts, "
+               "or torchrun, mpirun or srun (default 1)")
+      ->check(CLI::Range(1, 8));
   c.add_option("--dtype", o.dtype, "fp32, fp16 or bf16 (default bf16, on the host fp32)");
 }
 

@@ -26,7 +26,7 @@ struct DecodeOptions {
   std::optional<std::uint64_t> random_weights = {};  // their seed; without one a checkpoint has its own
   std::uint64_t seed() const { return random_weights.value_or(1); }
   std::optional<double> tune_missing = {};  // seconds of GPU time per problem
-  int batch = 0, steps = 32, context = 0, check_baseline = 0, profile_steps = 0;
+  int ranks = 1, batch = 0, steps = 32, context = 0, check_baseline = 0, profile_steps = 0;
   bool if_fits = false, require_tuned = false, explain = false, verbose = false, check_steps_only = false;
   FusionChoice fuse = {};
   KvFormat kv = {};

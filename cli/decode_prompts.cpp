@@ -11,12 +11,12 @@
 namespace warptune {
 
 Prompts prompts_of(const DecodeOptions& o, const std::optional<Golden>& golden,
-                   const std::optional<DecodeText>& text) {
+                   const std::vector<std::vector<int>>& text) {
   Prompts prompts;
   if (golden)
     prompts.given = golden->prompts;
-  else if (text)
-    prompts.given = text->prompts();
+  else if (!text.empty())
+    prompts.given = text;
   else if (!o.prompt_file.empty())
     prompts.given = read_prompts(o.prompt_file);
   std::vector<std::int64_t> once(o.prompt_lens.begin(), o.prompt_lens.end());

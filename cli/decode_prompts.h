@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cli/decode_options.h"
-#include "cli/decode_text.h"
 #include "harness/llama/golden.h"
 #include "harness/llama/model_config.h"
 
@@ -16,8 +15,9 @@ struct Prompts {
   std::vector<std::vector<int>> given;  // in the golden, the text or the file; empty: random
   std::vector<std::int64_t> lengths;    // per sequence
 };
+/// `text`: ids of prompts that are text.
 Prompts prompts_of(const DecodeOptions& options, const std::optional<Golden>& golden,
-                   const std::optional<DecodeText>& text);
+                   const std::vector<std::vector<int>>& text);
 /// The token ids of each sequence.
 std::vector<std::vector<int>> tokens_of(const Prompts& prompts, const DecodeOptions& options,
                                         const ModelConfig& config);

@@ -66,14 +66,15 @@ class TokenReader {
 }  // namespace
 
 Generated generate(Model& model, const std::vector<std::vector<int>>& prompts, int steps, int profiled,
-                   std::optional<DecodeText>& text) {
+                   std::optional<DecodeText>& text, const std::function<bool(bool)>& agree) {
   Generated done{.prefill_us = model.prefill(prompts), .wall = {}};
   std::optional<TokenReader> reader;
   if (text) {
     text->begin(model.options().batch);
     reader.emplace(model, *text);
   }
-  bool goes_on = !reader || reader->read();
+  const auto agreed = [&](bool goes_on) { return agree ? agree(goes_on) : goes_on; };
+  bool goes_on = agreed(!reader || reader->read());
   if (goes_on) model.prepare_steps(steps);
   std::optional<SteadyWindow> window;
   int& step = done.wall.steps;
@@ -82,7 +83,7 @@ Generated generate(Model& model, const std::vector<std::vector<int>>& prompts, i
     if (step % kFinishedEvery == 0 && model.all_finished()) break;
     if (step == steps - profiled) window.emplace(model.device());
     model.step();
-    if (reader) goes_on = reader->stepped();
+    goes_on = agreed(!reader || reader->stepped());
   }
   if (reader) reader->read();
   model.ids();  // waits until the last token is on the host

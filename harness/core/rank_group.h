@@ -48,6 +48,8 @@ class RankGroup {
   }
   double largest(double mine);
   void barrier() { exchange({}); }
+  /// A rank that has not joined or has ended, or -1. Another thread may call it.
+  int missing_rank() const;
 
  private:
   struct Shared;
@@ -56,8 +58,6 @@ class RankGroup {
   const std::byte* message_of(int rank) const;
   void join(double seconds);
   void wait(double seconds, const char* what);
-  /// A rank that has not joined or has ended, or -1.
-  int missing_rank() const;
   bool is_held(int rank) const;
 
   std::string name_, path_;

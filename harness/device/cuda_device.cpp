@@ -137,8 +137,15 @@ class CudaDevice : public Device {
   void synchronize() override { WARPTUNE_CUDA_CHECK(cudaStreamSynchronize(stream_)); }
   void wait_for_all() override { WARPTUNE_CUDA_CHECK(cudaDeviceSynchronize()); }
 
-  void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) override {
-    const FillArgs args{.data = to, .count = count, .seed = seed, .scale = scale};
+  void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale,
+                   const RowsWithin& rows) override {
+    const FillArgs args{.data = to,
+                        .count = count,
+                        .seed = seed,
+                        .first = rows.first,
+                        .width = rows.width,
+                        .stride = rows.stride,
+                        .scale = scale};
     launch_over(fill_[index(dtype)], fmt::format("fill_random<{}>", kernel_type(dtype)), count, &args);
   }
   std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) override {

@@ -98,6 +98,15 @@ struct Region {
   std::size_t bytes = 0;
 };
 
+/// Elements that lie in rows of `width` within a larger array: the i-th of them is its element first + i /
+/// width * stride + i % width.
+struct RowsWithin {
+  std::int64_t first = 0, width = 0, stride = 0;  // width 0: one row
+  std::int64_t index(std::int64_t i) const {
+    return width == 0 ? first + i : first + i / width * stride + i % width;
+  }
+};
+
 class Device {
  public:
   /// `group`: the ranks that run problems together, one of which this device is; null: it is alone.
@@ -121,8 +130,9 @@ class Device {
   virtual void synchronize() = 0;   // the main stream; throws the errors since the last call
   virtual void wait_for_all() = 0;  // every stream of the device
 
-  /// Elements i of [0, count): random_value(seed, i, scale), rounded to dtype.
-  virtual void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) = 0;
+  /// Elements i of [0, count): random_value(seed, rows.index(i), scale), rounded to dtype.
+  virtual void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale,
+                           const RowsWithin& rows = {}) = 0;
   /// The number of elements that are NaN (floats) or equal the poison (integers).
   virtual std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) = 0;
   /// The errors of elements of a tensor against expected values, all in memory of the device; `errors` is not

@@ -128,9 +128,10 @@ class HostDevice : public Device {
   void synchronize() override {}
   void wait_for_all() override {}
 
-  void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) override {
+  void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale,
+                   const RowsWithin& rows) override {
     for (std::int64_t i = 0; i < count; ++i)
-      store(dtype, to, i, random_value(seed, static_cast<std::uint64_t>(i), scale));
+      store(dtype, to, i, random_value(seed, static_cast<std::uint64_t>(rows.index(i)), scale));
   }
   std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) override {
     std::int64_t n = 0;

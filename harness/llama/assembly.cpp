@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "kernels/add_rms_norm/args.h"
+#include "kernels/all_gather/args.h"
+#include "kernels/all_reduce/args.h"
+#include "kernels/all_reduce_add_rms_norm/args.h"
 #include "kernels/attention_decode/args.h"
 #include "kernels/attention_prefill/args.h"
 #include "kernels/embedding/args.h"
@@ -93,21 +96,33 @@ void Assembly::linear_to_residual(int layer, const char* name, const char* norm,
            next_weight);
   } else {
     linear(problem, x, weight, bias, a.rows_b.data(), output(layer, name, a.rows_b, config_.hidden));
-    add_norm(layer, norm, a.rows_b.data(), norm_weight);
+    add_norm(layer, norm, norm_weight);
   }
 }
 
-void Assembly::add_norm(int layer, const char* name, const void* x, const Buffer& weight) {
-  add(book_.get(problems_.add_rms_norm(tokens_)),
-      AddRmsNormArgs{.x = x,
-                     .residual = activations_.residual.data(),
-                     .weight = weight.data(),
-                     .residual_out = activations_.residual.data(),
-                     .y = activations_.rows_a.data(),
-                     .tokens = tokens_,
-                     .eps = config_.rms_eps},
-      {output(layer, name, activations_.residual, config_.hidden, "residual"),
-       output(layer, name, activations_.rows_a, config_.hidden)});
+void Assembly::add_norm(int layer, const char* name, const Buffer& weight) {
+  const Activations& a = activations_;
+  for (const Problem& problem : problems_.add_to_residual(tokens_)) {
+    auto entry = book_.get(problem);
+    const std::vector<Output> outputs = {output(layer, name, a.residual, config_.hidden, "residual"),
+                                         output(layer, name, a.rows_a, config_.hidden)};
+    const auto args = [&]<class T>(T) {
+      return T{.x = a.rows_b.data(),
+               .residual = a.residual.data(),
+               .weight = weight.data(),
+               .residual_out = a.residual.data(),
+               .y = a.rows_a.data(),
+               .tokens = tokens_,
+               .eps = config_.rms_eps};
+    };
+    if (problem.op == "all_reduce")
+      add(std::move(entry), AllReduceArgs{.x = a.rows_b.data(), .y = a.rows_b.data()},
+          {output(layer, name, a.rows_b, config_.hidden, "reduced")});
+    else if (problem.op == "all_reduce_add_rms_norm")
+      add(std::move(entry), args(AllReduceAddRmsNormArgs{}), outputs);
+    else
+      add(std::move(entry), args(AddRmsNormArgs{}), outputs);
+  }
 }
 
 void Assembly::add_appended(std::vector<Output>& outputs, int layer, const char* op, const KvCache& cache,
@@ -301,11 +316,13 @@ Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBo
                        const Activations& activations, int batch, void* logits, int* ids,
                        const Fusion& fusion) {
   const bool is_tied = !weights.lm_head.weight.data();
+  const auto first = static_cast<std::size_t>(head_slice(config).rows[0].first * config.hidden);
   const Problem problem = with_weights(
       ModelProblems(book.ops(), config, weights.dtype).lm_head(batch, fusion), weights.lm_head.format);
   auto entry = book.get(problem);
   const LinearArgs args{.x = rows_of(activations, problem),
-                        .weight = is_tied ? weights.embedding.data() : weights.lm_head.weight.data(),
+                        .weight = is_tied ? weights.embedding.as<std::byte>() + first * size_of(weights.dtype)
+                                          : weights.lm_head.weight.data(),
                         .y = logits,
                         .workspace = entry->workspace.data(),
                         .tokens = batch};
@@ -315,7 +332,14 @@ Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBo
                                 nullptr}};
   return {std::move(entry),
           args_of(problem, all, weights.lm_head),
-          {Output::dense(-1, "lm_head", "out", weights.dtype, batch, config.vocab, logits)}};
+          {Output::dense(-1, "lm_head", "out", weights.dtype, batch, head_rows(config), logits)}};
+}
+
+Call Assembly::all_gather(const ModelConfig& config, DType dtype, PlanBook& book, int batch, const void* part,
+                          void* logits) {
+  return {book.get(ModelProblems(book.ops(), config, dtype).all_gather(batch)),
+          Args(AllGatherArgs{.x = part, .y = logits, .tokens = batch}),
+          {Output::dense(-1, "all_gather", "out", dtype, batch, config.vocab, logits)}};
 }
 
 }  // namespace warptune

@@ -54,10 +54,14 @@ class Assembly {
 
   std::vector<Call> take() { return std::move(calls_); }
 
-  /// The logits of the final hidden states; with a fused argmax also the ids.
+  /// The logits of the final hidden states, with a split vocabulary those of this rank; with a fused argmax
+  /// also the ids.
   static Call lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book,
                       const Activations& activations, int batch, void* logits, int* ids,
                       const Fusion& fusion = {});
+  /// The logits of the whole vocabulary, of the parts that ranks have.
+  static Call all_gather(const ModelConfig& config, DType dtype, PlanBook& book, int batch, const void* part,
+                         void* logits);
 
  private:
   template <class T>
@@ -87,7 +91,8 @@ class Assembly {
                           const Matrix* next_weight);
   /// [head_dim / 2]; zeros where the layer does not rotate.
   const float* inv_freq(int layer) const;
-  void add_norm(int layer, const char* name, const void* x, const Buffer& weight);
+  /// Adds rows_b to the residual stream, with ranks that of all, and applies the norm of `weight`.
+  void add_norm(int layer, const char* name, const Buffer& weight);
 
   const ModelConfig& config_;
   const Weights& weights_;

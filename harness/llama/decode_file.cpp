@@ -58,6 +58,7 @@ constexpr DecodeColumn kColumns[] = {
      kNumber},
     {"device_memory_mib", [](Row r) { return decimal(r.report.device_memory_mib, 1); }, kNumber},
     {"check", [](Row r) { return r.report.check; }},
+    {"ranks", [](Row r) { return std::to_string(r.report.ranks); }, kNumber},
 };
 
 /// The error in a row, or empty.
@@ -68,6 +69,17 @@ std::string fault_of(const CsvRow& row) {
     if (const std::string& text = row.at(column.name); column.is_number && !text.empty() && !number_of(text))
       return fmt::format("{} is '{}', which is not a number", column.name, brief(text));
   return {};
+}
+
+/// Adds the column `ranks`, the last, to a file that was written before there was one: its runs had one.
+void add_ranks(const std::filesystem::path& path, const std::function<void(const std::string&)>& tell) {
+  std::vector<std::string> without = decode_columns();
+  without.pop_back();
+  if (!std::filesystem::exists(path) || csv_columns(path) != without) return;
+  if (const std::string note = CsvFile(path, without).note(); !note.empty()) tell(note);
+  std::vector<CsvRow> rows = read_csv(path);
+  for (CsvRow& row : rows) row.emplace("ranks", "1");
+  write_csv(path, decode_columns(), rows);
 }
 
 }  // namespace
@@ -98,8 +110,9 @@ CsvRow history_row(const DecodeReport& report, const DeviceFacts& facts, const R
   row["toolkit"] = facts.toolkit;
   row["card"] = facts.id;
   row["op"] = kStepOp;
-  row["problem"] = fmt::format("{}[model={},batch={},context={},dtype={}]", kStepOp, report.model,
-                               report.batch, report.step.context, report.dtype);
+  const std::string ranks = report.ranks == 1 ? "" : fmt::format("ranks={},", report.ranks);
+  row["problem"] = fmt::format("{}[model={},batch={},context={},{}dtype={}]", kStepOp, report.model,
+                               report.batch, report.step.context, ranks, report.dtype);
   row["variant"] = report.plan_set;
   row["config"] = fmt::format("prompt_len={},steps={},graph={}", report.prompt_len, report.steps,
                               report.graph ? "on" : "off");
@@ -114,6 +127,7 @@ CsvRow history_row(const DecodeReport& report, const DeviceFacts& facts, const R
 
 std::unique_ptr<CsvFile> open_decode_csv(const std::filesystem::path& path,
                                          const std::function<void(const std::string&)>& tell) try {
+  add_ranks(path, tell);
   auto csv = std::make_unique<CsvFile>(path, decode_columns());
   if (const std::string note = csv->note(); !note.empty()) tell(note);
   for_each_row(path, [&](int line, const auto& row) {

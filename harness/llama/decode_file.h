@@ -23,9 +23,10 @@ std::vector<std::string> to_row(const DecodeReport& report, const DeviceFacts& f
 CsvRow history_row(const DecodeReport& report, const DeviceFacts& facts, const RunInfo& run,
                    const std::string& timestamp);
 
-/// Opens or creates the file. Checks existing rows as strictly as those of a sweep. Throws InputError with
-/// file and line for other columns, another schema or a text instead of a number, and if the file cannot be
-/// written. Removes an incomplete last line and passes a sentence about it to `tell`.
+/// Opens or creates the file. Adds the column `ranks` to one that lacks it. Checks existing rows as strictly
+/// as those of a sweep. Throws InputError with file and line for other columns, another schema or a text
+/// instead of a number, and if the file cannot be written. Removes an incomplete last line and passes a
+/// sentence about it to `tell`.
 std::unique_ptr<CsvFile> open_decode_csv(const std::filesystem::path& path,
                                          const std::function<void(const std::string&)>& tell);
 

@@ -150,8 +150,9 @@ std::string to_text(const DecodeReport& r, bool colored, bool verbose) {
   const std::string context =
       r.step.uneven() ? fmt::format("{} at most, {:.1f} on average", r.step.context, r.step.mean_context)
                       : std::to_string(r.step.context);
-  text += fmt::format("\n{} {} batch {} context {}, plans: {}, graph {}\n", printable(r.model), r.dtype,
-                      r.batch, context, r.plan_set, r.graph ? "on" : "off");
+  const std::string ranks = r.ranks == 1 ? "" : fmt::format(", {} ranks", r.ranks);
+  text += fmt::format("\n{} {} batch {} context {}{}, plans: {}, graph {}\n", printable(r.model), r.dtype,
+                      r.batch, context, ranks, r.plan_set, r.graph ? "on" : "off");
   if (!r.plan_sources.empty()) text += printable(r.plan_sources) + '\n';
   text += fmt::format("prefill             {:12.1f} us for prompts of up to {} tokens\n", r.prefill_us,
                       r.prompt_len);

@@ -50,7 +50,7 @@ struct DecodeReport {
   std::string model, dtype, plan_set, check;
   std::string plan_sources;  // one line with the number of plans by source; may be empty
   std::string peak_from;     // the source of the read bandwidth of the floor, in words
-  int batch = 0, prompt_len = 0, steps = 0;
+  int batch = 0, prompt_len = 0, steps = 0, ranks = 1;
   bool graph = true;
   StepTime step;
   WallClock wall;

@@ -2,18 +2,30 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
-
 namespace warptune {
 
 namespace {
 
-/// The modules `names` of a layer: one for each of `rows`, or one for their sum.
-Parts parts_of(const std::string& layer, const std::vector<std::string>& names,
-               const std::vector<std::int64_t>& rows) {
-  if (names.size() == 1) return {{layer + names[0], std::reduce(rows.begin(), rows.end())}};
+/// One module that holds all ranges. Adjacent ones are read as one.
+Parts parts_of_one(const std::string& name, const std::vector<Slice>& ranges) {
   Parts parts;
-  for (std::size_t i = 0; i < names.size(); ++i) parts.emplace_back(layer + names[i], rows[i]);
+  for (const Slice& range : ranges) {
+    if (!parts.empty() && parts.back().second.first + parts.back().second.count == range.first)
+      parts.back().second.count += range.count;
+    else
+      parts.emplace_back(name, range);
+  }
+  return parts;
+}
+
+/// The modules `names` of a layer: each holds one of the ranges, or one holds all. `stored`: rows of each.
+Parts parts_of(const std::string& layer, const std::vector<std::string>& names,
+               const std::vector<Slice>& ranges, const std::vector<std::int64_t>& stored) {
+  if (names.size() == 1) return parts_of_one(layer + names[0], ranges);
+  Parts parts;
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < names.size(); before += stored[i++])
+    parts.emplace_back(layer + names[i], Slice(ranges[i].first - before, ranges[i].count, stored[i]));
   return parts;
 }
 
@@ -21,13 +33,17 @@ Parts parts_of(const std::string& layer, const std::vector<std::string>& names,
 
 LayerModules layer_modules(const ModelConfig& c, int index) {
   const std::string layer = fmt::format("model.layers.{}.", index);
-  const std::int64_t q = c.q_width(), kv = static_cast<std::int64_t>(c.kv_heads) * c.head_dim;
-  return {.qkv = {parts_of(layer, c.modules.qkv, {q, kv, kv}), c.hidden},
-          .o = {{{layer + "self_attn.o_proj", c.hidden}}, q},
-          .gate_up = {parts_of(layer, c.modules.gate_up, {c.intermediate, c.intermediate}), c.hidden},
-          .down = {{{layer + "mlp.down_proj", c.hidden}}, c.intermediate}};
+  const auto [qkv, o, gate_up, down] = layer_slices(c);
+  const std::int64_t q = o.columns.stored, kv = (qkv.rows[0].stored - q) / 2, inner = down.columns.stored;
+  return {.qkv = {parts_of(layer, c.modules.qkv, qkv.rows, {q, kv, kv}), qkv.columns},
+          .o = {{{layer + "self_attn.o_proj", o.rows[0]}}, o.columns},
+          .gate_up = {parts_of(layer, c.modules.gate_up, gate_up.rows, {inner, inner}), gate_up.columns},
+          .down = {{{layer + "mlp.down_proj", down.rows[0]}}, down.columns}};
 }
 
-Modules head_module(const ModelConfig& c) { return {{{"lm_head", c.vocab}}, c.hidden}; }
+Modules head_module(const ModelConfig& c) {
+  const MatrixSlice head = head_slice(c);
+  return {{{"lm_head", head.rows[0]}}, head.columns};
+}
 
 }  // namespace warptune

@@ -1,20 +1,20 @@
 #pragma once
 // The modules of a checkpoint that hold the matrices of a model.
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "harness/llama/model_config.h"
+#include "harness/llama/tensor_parallel.h"
 
 namespace warptune {
 
-using Parts = std::vector<std::pair<std::string, std::int64_t>>;  // names and rows
+/// Names and rows. A module may come more than once, with several ranges of its rows.
+using Parts = std::vector<std::pair<std::string, Slice>>;
 
 /// Modules of a checkpoint that are one matrix, one below the other.
 struct Modules {
   Parts parts;
-  std::int64_t columns;
+  Slice columns;
 };
 
 struct LayerModules {

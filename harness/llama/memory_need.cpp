@@ -22,7 +22,8 @@ MemoryNeed memory_need(const ModelConfig& c, DType dtype, const KvFormat& format
   for (const std::int64_t length : run.prompt_lengths) tokens += static_cast<double>(length);
   const double chunk = std::min(tokens, static_cast<double>(chunk_tokens(c, dtype)));
   const auto activations = static_cast<double>(activation_bytes(c, dtype));
-  const double logits = batch * c.vocab * static_cast<double>(size_of(dtype));
+  const int width = c.vocab + (splits_vocabulary(c) ? head_rows(c) : 0);
+  const double logits = batch * width * static_cast<double>(size_of(dtype));
   constexpr double kIntegers = 4 * sizeof(int);  // bytes of a token: prompt, id, sequence, position
   const double state = batch * ((run.steps + 1.0) * sizeof(int) + c.vocab / 8.0);  // transcript, seen tokens
   return {.weights = weight_bytes(c, dtype),

@@ -24,6 +24,10 @@ std::vector<float> frequencies_and_zeros(const ModelConfig& config, int position
   return table;
 }
 
+Buffer rows(Device& device, DType dtype, int batch, int width) {
+  return device.allocate(static_cast<std::size_t>(batch) * static_cast<std::size_t>(width) * size_of(dtype));
+}
+
 ModelOptions completed(const ModelConfig& config, ModelOptions options) {
   options.kv = with_window(options.kv, config.window);
   if (options.positions == 0) options.positions = options.capacity;
@@ -33,6 +37,14 @@ ModelOptions completed(const ModelConfig& config, ModelOptions options) {
 /// Throws where a fusion that is switched on has no kernel for the model.
 void expect_possible(const FusionChoice& fuse, const ModelProblems& problems, const ModelConfig& config,
                      DType dtype) {
+  const int ranks = config.shard.ranks;
+  for (const auto& [wanted, flag] : {std::pair{fuse.norm, "--fuse-norm"}, {fuse.split_norm, "--split-norm"}})
+    if (wanted.value_or(false) && !problems.can_fuse_norm())
+      throw InputError(
+          fmt::format("{} on needs one rank: {} ranks add the residual in their exchange", flag, ranks));
+  if (fuse.argmax.value_or(false) && !problems.can_fuse_argmax())
+    throw InputError(fmt::format("--fuse-argmax on needs the whole vocabulary; {} ranks split that of {}",
+                                 ranks, config.name));
   if (fuse.split_norm.value_or(false) && dtype == DType::fp16)
     throw InputError("--split-norm on needs bf16 or fp32: x times the norm's weight may exceed fp16");
   if (fuse.split_norm.value_or(false) && !problems.can_split_norm())
@@ -60,8 +72,9 @@ Model::Model(Device& device, const ModelConfig& config, const Weights& weights, 
       state_(device, options.batch, options.max_steps + 1, options.sampling.seed,
              options.sampling.penalizes() ? config.vocab : 0),
       activations_(device, config, weights.dtype, options.batch),
-      logits_(device.allocate(static_cast<std::size_t>(options.batch) *
-                              static_cast<std::size_t>(config.vocab) * size_of(weights.dtype))),
+      logits_(rows(device, weights.dtype, options.batch, config.vocab)),
+      own_logits_(splits_vocabulary(config) ? rows(device, weights.dtype, options.batch, head_rows(config))
+                                            : Buffer()),
       inv_freq_(uploaded(
           device, std::as_bytes(std::span<const float>(frequencies_and_zeros(config, options_.positions))))) {
   for (int layer = 0; layer < config.layers; ++layer)
@@ -87,8 +100,13 @@ void Model::launch(std::span<const Call> calls, LaunchWatcher* watcher) {
 std::vector<Call> Model::tail(const Fusion& fusion) const {
   const int batch = options_.batch;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype);
-  std::vector<Call> calls = {Assembly::lm_head(config_, weights_, book_, activations_, batch, logits_.data(),
+  const bool is_split = splits_vocabulary(config_);
+  std::vector<Call> calls = {Assembly::lm_head(config_, weights_, book_, activations_, batch,
+                                               (is_split ? own_logits_ : logits_).data(),
                                                state_.ids.as<int>(), fusion)};
+  if (is_split)
+    calls.push_back(
+        Assembly::all_gather(config_, weights_.dtype, book_, batch, own_logits_.data(), logits_.data()));
   if (options_.sampling.greedy && !fusion.argmax) {
     auto entry = book_.get(problems.argmax(batch));
     const ArgmaxArgs args{.logits = logits_.data(),
@@ -136,9 +154,9 @@ Fusion Model::fusion_for(std::int64_t context) const {
   const std::vector<Problem> append = {problems.attention_decode(batch, context, true)};
   expect_possible(options_.fuse, problems, config_, weights_.dtype);
   Fusion best{.append = problems.can_fuse_append() && wanted.append.value_or(book_.prefers(append, apart)),
-              .norm = wanted.norm.value_or(false),
+              .norm = problems.can_fuse_norm() && wanted.norm.value_or(false),
               .swiglu = wanted.swiglu.value_or(false),
-              .split_norm = wanted.split_norm.value_or(false)};
+              .split_norm = problems.can_fuse_norm() && wanted.split_norm.value_or(false)};
   for (Fusion more : problems.fusions(batch)) {
     more.append = best.append;
     more.norm = wanted.norm.value_or(more.norm);
@@ -157,7 +175,7 @@ Fusion Model::fusion_for(std::int64_t context) const {
     const std::vector<Problem> with_o = {problems.attention_decode(batch, context, true, true)};
     best.o = wanted.o.value_or(book_.prefers(with_o, std::vector{append[0], problems.o(batch, best)}));
   }
-  if (options_.sampling.greedy && batch <= kMaxFusedTokens) {
+  if (options_.sampling.greedy && batch <= kMaxFusedTokens && problems.can_fuse_argmax()) {
     const Problem head = problems.lm_head(batch, best);
     best.argmax = true;
     const std::vector<Problem> fused = {problems.lm_head(batch, best)};

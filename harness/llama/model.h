@@ -102,6 +102,7 @@ class Model {
   DecodeState state_;
   Activations activations_;             // those of one token per sequence
   Buffer logits_;                       // [batch, vocab]
+  Buffer own_logits_;                   // [batch, head_rows()]: logits of this rank, where ranks split them
   std::optional<LogitsCheck> check_;    // checks what prefill() and step() sample
   Buffer inv_freq_;                     // [2, head_dim / 2], float: the frequencies, and zeros
   std::map<std::int64_t, Step> steps_;  // by context bucket

@@ -22,6 +22,13 @@ struct LayerFormats {
   bool operator==(const LayerFormats&) const = default;
 };
 
+/// The part of a model that a rank holds (tensor_parallel.h). The config then has the heads and the
+/// intermediate size of the part.
+struct ModelShard {
+  int rank = 0, ranks = 1;
+  int q_heads = 0, kv_heads = 0, intermediate = 0;  // of the whole model
+};
+
 struct ModelConfig {
   std::string name;
   int hidden = 0;
@@ -50,6 +57,7 @@ struct ModelConfig {
       {};                         // a quantized checkpoint has one per layer; empty: all are `weights`
   WeightFormat head_format = {};  // the format of lm_head
   std::optional<QuantizationConfig> quantization = {};  // none: weights are in 16 bits
+  ModelShard shard = {};
 
   /// Whether matrices of the layers have another format than `weights`.
   bool has_mixed_formats() const;

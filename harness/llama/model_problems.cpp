@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -65,13 +66,16 @@ void add_fused(ProblemList& problems, const ModelProblems& of, std::int64_t batc
   for (const Fusion& fusion : of.fusions(batch)) {
     for (Problem& p : of.layer_gemms(batch, fusion)) problems.add(std::move(p));
     for (const bool argmax : {false, true})
-      problems.add(
-          of.lm_head(batch, {.norm = fusion.norm, .argmax = argmax, .split_norm = fusion.split_norm}));
+      if (!argmax || of.can_fuse_argmax())
+        problems.add(
+            of.lm_head(batch, {.norm = fusion.norm, .argmax = argmax, .split_norm = fusion.split_norm}));
   }
 }
 
 void add_tail(ProblemList& problems, const ModelProblems& of, std::int64_t batch) {
-  for (Problem& p : std::vector{of.lm_head(batch), of.argmax(batch), of.top_k(batch, 50), of.advance(batch)})
+  problems.add(of.lm_head(batch));
+  if (!of.can_fuse_argmax()) problems.add(of.all_gather(batch));
+  for (Problem& p : std::vector{of.argmax(batch), of.top_k(batch, 50), of.advance(batch)})
     problems.add(std::move(p));
 }
 
@@ -93,6 +97,25 @@ Problem ModelProblems::rms_norm(std::int64_t tokens) const {
 }
 Problem ModelProblems::add_rms_norm(std::int64_t tokens) const {
   return make("add_rms_norm", {{"tokens", str(tokens)}, {"hidden", str(config_.hidden)}});
+}
+Problem ModelProblems::all_reduce(std::int64_t tokens) const {
+  const std::int64_t bytes = tokens * config_.hidden * static_cast<std::int64_t>(size_of(dtype_));
+  return make("all_reduce", {{"bytes", str(bytes)}, {"ranks", str(config_.shard.ranks)}});
+}
+Problem ModelProblems::all_reduce_add_rms_norm(std::int64_t tokens) const {
+  return make(
+      "all_reduce_add_rms_norm",
+      {{"tokens", str(tokens)}, {"hidden", str(config_.hidden)}, {"ranks", str(config_.shard.ranks)}});
+}
+Problem ModelProblems::all_gather(std::int64_t tokens) const {
+  return make(
+      "all_gather",
+      {{"tokens", str(tokens)}, {"columns", str(head_rows(config_))}, {"ranks", str(config_.shard.ranks)}});
+}
+std::vector<Problem> ModelProblems::add_to_residual(std::int64_t tokens) const {
+  if (config_.shard.ranks == 1) return {add_rms_norm(tokens)};
+  if (tokens <= kMaxFusedTokens) return {all_reduce_add_rms_norm(tokens)};
+  return {all_reduce(tokens), add_rms_norm(tokens)};
 }
 Problem ModelProblems::linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias,
                               const char* prologue, const char* epilogue) const {
@@ -125,18 +148,21 @@ Problem ModelProblems::down(std::int64_t tokens, const Fusion& fusion) const {
                       residual_after(fusion));
 }
 Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const {
-  return linear(tokens, config_.hidden, config_.vocab, false, norm_before(fusion),
+  return linear(tokens, config_.hidden, head_rows(config_), false, norm_before(fusion),
                 fusion.argmax ? "argmax" : "none");
 }
 std::vector<Problem> ModelProblems::layer_gemms(std::int64_t tokens, const Fusion& fusion) const {
   const bool apart = !fusion.norm && !fusion.split_norm;
   std::vector<Problem> problems = {qkv(tokens, fusion)};
+  const auto add_residual = [&] {
+    if (apart) std::ranges::move(add_to_residual(tokens), std::back_inserter(problems));
+  };
   if (!fusion.o) problems.push_back(o(tokens, fusion));
-  if (apart) problems.push_back(add_rms_norm(tokens));
+  add_residual();
   problems.push_back(gate_up(tokens, fusion));
   if (!fusion.swiglu) problems.push_back(swiglu(tokens));
   problems.push_back(down(tokens, fusion));
-  if (apart) problems.push_back(add_rms_norm(tokens));
+  add_residual();
   return problems;
 }
 Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch, std::int64_t positions) const {
@@ -175,14 +201,14 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                                    {"hidden", str(with_o ? config_.hidden : 0)}});
 }
 bool ModelProblems::can_split_norm() const {
-  return config_.hidden % kSquaresGroup == 0 && dtype_ != DType::fp16;
+  return can_fuse_norm() && config_.hidden % kSquaresGroup == 0 && dtype_ != DType::fp16;
 }
 std::vector<Fusion> ModelProblems::fusions(std::int64_t tokens) const {
   if (tokens > kMaxFusedTokens) return {};
   const bool swiglu = can_fuse_swiglu();
   std::vector<Fusion> fusions;
   if (swiglu) fusions.push_back({.swiglu = true});
-  if (tokens <= kMaxFusedNormTokens) fusions.push_back({.norm = true, .swiglu = swiglu});
+  if (can_fuse_norm() && tokens <= kMaxFusedNormTokens) fusions.push_back({.norm = true, .swiglu = swiglu});
   if (tokens > 1 && can_split_norm()) fusions.push_back({.swiglu = swiglu, .split_norm = true});
   return fusions;
 }
@@ -190,7 +216,8 @@ bool ModelProblems::can_fuse_o(std::int64_t batch) const {
   const std::int64_t bytes = static_cast<std::int64_t>(config_.hidden) * config_.q_width() *
                              static_cast<std::int64_t>(size_of(dtype_));
   return batch <= kMaxFusedOTokens && bytes <= kMaxFusedOBytes && !config_.qkv_bias && !config_.o_bias &&
-         config_.rope.kind != RopeKind::dynamic_ntk && can_fuse_append() && !config_.weights.quantized();
+         config_.rope.kind != RopeKind::dynamic_ntk && can_fuse_append() && can_fuse_norm() &&
+         !config_.weights.quantized();
 }
 Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len,
                                          bool uneven) const {
@@ -305,8 +332,9 @@ std::int64_t prompt_pieces(const ModelConfig& config, DType dtype, std::int64_t 
 }
 
 int launches_of(const ModelConfig& config, const Problem& problem) {
-  constexpr std::array<std::string_view, 5> kOnce = {"embedding", "rms_norm", "argmax", "top_k", "advance"};
-  const bool is_lm_head = problem.op == "linear" && problem["out"] == config.vocab;
+  constexpr std::array<std::string_view, 6> kOnce = {"embedding", "rms_norm", "all_gather",
+                                                     "argmax",    "top_k",    "advance"};
+  const bool is_lm_head = problem.op == "linear" && problem["out"] == head_rows(config);
   return is_lm_head || std::ranges::find(kOnce, problem.op) != kOnce.end() ? 1 : config.layers;
 }
 

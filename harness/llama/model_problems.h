@@ -10,7 +10,7 @@
 #include "harness/core/op_table.h"
 #include "harness/llama/fusion.h"
 #include "harness/llama/kv_format.h"
-#include "harness/llama/model_config.h"
+#include "harness/llama/tensor_parallel.h"
 
 namespace warptune {
 
@@ -34,6 +34,14 @@ class ModelProblems {
   Problem gather(std::int64_t tokens, std::int64_t rows) const;
   Problem rms_norm(std::int64_t tokens) const;
   Problem add_rms_norm(std::int64_t tokens) const;
+  /// Of ranks, each of which has a part of the sum that goes to the residual stream.
+  Problem all_reduce(std::int64_t tokens) const;
+  Problem all_reduce_add_rms_norm(std::int64_t tokens) const;
+  /// Of the logits, where the vocabulary is split over ranks.
+  Problem all_gather(std::int64_t tokens) const;
+  /// From what o and down leave to the norm of the residual stream: one launch, or with ranks and many tokens
+  /// two.
+  std::vector<Problem> add_to_residual(std::int64_t tokens) const;
   /// On weights that are not quantized.
   Problem linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias = false,
                  const char* prologue = "none", const char* epilogue = "none") const;
@@ -53,6 +61,10 @@ class ModelProblems {
   /// `with_o`: o and its residual add are fused in, too; needs can_fuse_o() and `append`.
   Problem attention_decode(std::int64_t batch, std::int64_t context, bool append, bool with_o = false) const;
   bool can_fuse_o(std::int64_t batch) const;
+  /// The residual is added, and its norm taken, after the exchange of ranks.
+  bool can_fuse_norm() const { return config_.shard.ranks == 1; }
+  /// Each rank has the logits of the whole vocabulary.
+  bool can_fuse_argmax() const { return !splits_vocabulary(config_); }
   /// Attention appends heads without a norm of their own.
   bool can_fuse_append() const { return !config_.qk_norm; }
   /// The epilogue has no bias.

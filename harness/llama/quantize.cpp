@@ -43,24 +43,27 @@ unsigned bits_of(int weights, float value) {
 class Quantizer {
  public:
   /// `row_scales`: of nvfp4.
-  Quantizer(const WeightFormat& format, std::int64_t rows, std::int64_t columns,
+  Quantizer(const WeightFormat& format, std::int64_t rows, const Slice& columns,
             std::vector<float> row_scales)
-      : format_(format), columns_(columns), group_(format.group == 0 ? columns : format.group) {
+      : format_(format), columns_(columns), group_(format.group == 0 ? columns.stored : format.group) {
     matrix_.format = format;
     matrix_.row_scales = std::move(row_scales);
-    matrix_.weight.resize(static_cast<std::size_t>(packed_bytes(format.weights, rows, columns)));
-    matrix_.scales.resize(static_cast<std::size_t>(scale_count(format.weights, format.group, rows, columns)) *
-                          size_of(scale_dtype(format)));
+    matrix_.weight.resize(static_cast<std::size_t>(packed_bytes(format.weights, rows, columns.count)));
+    matrix_.scales.resize(
+        static_cast<std::size_t>(scale_count(format.weights, format.group, rows, columns.count)) *
+        size_of(scale_dtype(format)));
   }
 
-  /// Rows [first, first + values.size() / columns) share their scales.
+  /// Rows [first, first + values.size() / columns) share their scales. `values`: of all columns.
   void put(std::int64_t first, std::span<const float> values) {
-    const std::int64_t rows = static_cast<std::int64_t>(values.size()) / columns_;
-    for (std::int64_t begin = 0; begin < columns_; begin += group_) {
+    const std::int64_t stored = columns_.stored, rows = static_cast<std::int64_t>(values.size()) / stored;
+    for (std::int64_t begin = 0; begin < stored; begin += group_) {
+      const std::int64_t end = std::min(begin + group_, stored);
+      if (end <= columns_.first || begin >= columns_.first + columns_.count) continue;
       const auto each = [&](const auto& call) {
         for (std::int64_t row = 0; row < rows; ++row)
-          for (std::int64_t i = begin; i < std::min(begin + group_, columns_); ++i)
-            call(first + row, i, values[static_cast<std::size_t>(row * columns_ + i)]);
+          for (std::int64_t i = begin; i < end; ++i)
+            call(first + row, i - columns_.first, values[static_cast<std::size_t>(row * stored + i)]);
       };
       float largest = 0;
       each([&](std::int64_t, std::int64_t, float value) { largest = std::fmax(largest, std::fabs(value)); });
@@ -68,12 +71,14 @@ class Quantizer {
           matrix_.row_scales.empty() ? 1 : matrix_.row_scales[static_cast<std::size_t>(first)];
       // A power of two is rounded down, so that the largest magnitude is 4 to 8.
       const float wanted = format_.weights == kWeightsMxfp4 ? 4 : largest_value(format_.weights);
-      const float scale = row_scale * put_scale(first, begin, largest / (wanted * row_scale));
+      const float scale = row_scale * put_scale(first, std::max<std::int64_t>(begin - columns_.first, 0),
+                                                largest / (wanted * row_scale));
       if (!std::isfinite(scale)) scales_are_finite_ = false;
       const float limit = largest_value(format_.weights);
       each([&](std::int64_t row, std::int64_t i, float value) {
+        if (i < 0 || i >= columns_.count) return;
         const float scaled = scale == 0 ? 0 : std::clamp(value / scale, -limit, limit);
-        const PackedPosition at = packed_position(format_.weights, columns_, row, i);
+        const PackedPosition at = packed_position(format_.weights, columns_.count, row, i);
         matrix_.weight[static_cast<std::size_t>(at.byte)] |=
             static_cast<std::byte>(bits_of(format_.weights, scaled) << at.shift);
       });
@@ -86,13 +91,14 @@ class Quantizer {
   /// Stores the scale of the group of a column, and returns it as it was rounded.
   float put_scale(std::int64_t row, std::int64_t column, float scale) {
     const DType dtype = scale_dtype(format_);
-    const std::int64_t at = scale_index(format_.weights, format_.group, columns_, row, column);
+    const std::int64_t at = scale_index(format_.weights, format_.group, columns_.count, row, column);
     store(dtype, matrix_.scales.data(), at, scale);
     return static_cast<float>(load(dtype, matrix_.scales.data(), at));
   }
 
   WeightFormat format_;
-  std::int64_t columns_, group_;
+  Slice columns_;
+  std::int64_t group_;
   QuantizedMatrix matrix_;
   std::atomic<bool> scales_are_finite_ = true;
 };
@@ -113,8 +119,8 @@ void read_row(const FloatRows& part, std::int64_t row, std::int64_t columns, flo
 std::vector<float> row_scales_of(std::span<const FloatRows> parts, std::int64_t columns) {
   std::vector<float> scales;
   for (const FloatRows& part : parts) {
-    std::vector<float> largest(static_cast<std::size_t>(part.rows));
-    parallel_for(part.rows, kThreads, [&](std::int64_t row) {
+    std::vector<float> largest(static_cast<std::size_t>(part.rows.stored));
+    parallel_for(part.rows.stored, kThreads, [&](std::int64_t row) {
       std::vector<float> values(static_cast<std::size_t>(columns));
       read_row(part, row, columns, values.data());
       for (const float value : values) {
@@ -125,30 +131,36 @@ std::vector<float> row_scales_of(std::span<const FloatRows> parts, std::int64_t 
     const float of_part = largest.empty() ? 0 : *std::ranges::max_element(largest);
     const float inverse =
         of_part == 0 ? 1 : std::fmin(448 * largest_value(kWeightsNvfp4) / of_part, 0x1p126f);
-    scales.insert(scales.end(), largest.size(), 1 / inverse);
+    scales.insert(scales.end(), static_cast<std::size_t>(part.rows.count), 1 / inverse);
   }
   return scales;
 }
 
 }  // namespace
 
-QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, std::int64_t columns) {
+QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, const Slice& slice) {
   if (format.zeros || format.act_order)
     throw InputError(
         fmt::format("weights are not quantized to '{}': zero points and an order of columns are "
                     "those of a checkpoint that has them",
                     format.str()));
-  groups_of(format, columns);                                   // throws where they do not divide them
-  std::vector<std::pair<const FloatRows*, std::int64_t>> rows;  // of the matrix, in their part
-  for (const FloatRows& part : parts)
-    for (std::int64_t row = 0; row < part.rows; ++row) rows.emplace_back(&part, row);
-  const auto count = static_cast<std::int64_t>(rows.size());
-  Quantizer quantizer(format, count, columns,
-                      format.weights == kWeightsNvfp4 ? row_scales_of(parts, columns) : std::vector<float>());
-  // Rows of one scale; those of other threads write other bytes.
+  const std::int64_t columns = slice.stored;
+  groups_of(format, columns);      // throws where they do not divide them
+  groups_of(format, slice.count);  // likewise
+  // Rows of one scale.
   const std::int64_t step = format.weights == kWeightsFp8 && format.group != 0 ? kFp8ScaleRows : 1;
+  std::vector<std::pair<const FloatRows*, std::int64_t>> rows;  // of the matrix, in their part
+  for (const FloatRows& part : parts) {
+    if (!part.rows.is_whole() && (part.rows.first % step != 0 || part.rows.count % step != 0))
+      throw InputError(fmt::format("a rank has rows {} to {} of a matrix; {} has a scale for each {} rows",
+                                   part.rows.first, part.rows.first + part.rows.count, format.str(), step));
+    for (std::int64_t row = 0; row < part.rows.count; ++row) rows.emplace_back(&part, part.rows.first + row);
+  }
+  const auto count = static_cast<std::int64_t>(rows.size());
+  Quantizer quantizer(format, count, slice,
+                      format.weights == kWeightsNvfp4 ? row_scales_of(parts, columns) : std::vector<float>());
   std::atomic<bool> finite = true;
-  parallel_for((count + step - 1) / step, kThreads, [&](std::int64_t i) {
+  parallel_for((count + step - 1) / step, kThreads, [&](std::int64_t i) {  // threads write other bytes
     const std::int64_t first = i * step, last = std::min(first + step, count);
     std::vector<float> values(static_cast<std::size_t>((last - first) * columns));
     for (std::int64_t row = first; row < last; ++row) {

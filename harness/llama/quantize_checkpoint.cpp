@@ -78,7 +78,8 @@ std::map<std::string, Linear> linears_of(const ModelConfig& c) {
   for (int layer = 0; layer < c.layers; ++layer) {
     const LayerModules m = layer_modules(c, layer);
     for (const auto& [parts, columns] : {m.qkv, m.o, m.gate_up, m.down})
-      for (const auto& [module, rows] : parts) linears[module + ".weight"] = {module, rows, columns};
+      for (const auto& [module, rows] : parts)
+        linears[module + ".weight"] = {module, rows.count, columns.count};
   }
   return linears;
 }

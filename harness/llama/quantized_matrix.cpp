@@ -15,8 +15,6 @@
 namespace warptune {
 namespace {
 
-using Part = std::pair<std::string, std::int64_t>;
-
 std::string described(const WeightFormat& f) {
   if (!f.quantized()) return "16-bit";
   const std::string name = f.str(), type = name.substr(0, name.find(':'));
@@ -43,7 +41,7 @@ void expect_equal(const std::optional<QuantizedTensors>& a, const std::optional<
 
 /// The tensors of all parts, which agree in their format; empty where they are in 16 bits.
 std::vector<QuantizedTensors> find_parts(const Checkpoint& checkpoint, const QuantizationConfig& config,
-                                         std::span<const Part> parts, std::int64_t columns) {
+                                         const Parts& parts, const Slice& columns) {
   std::vector<std::optional<QuantizedTensors>> found;
   for (const auto& [module, rows] : parts)
     found.push_back(find_quantized(checkpoint, config, module, rows, columns));
@@ -52,11 +50,11 @@ std::vector<QuantizedTensors> find_parts(const Checkpoint& checkpoint, const Qua
     expect_equal(found[0], found[i], parts[0].first, parts[i].first);
     if (!found[i]) continue;
     const bool last = i + 1 == found.size();
-    if (!last && found[i]->has_block_scales() && parts[i].second % kFp8ScaleRows != 0)
+    if (!last && found[i]->has_block_scales() && parts[i].second.count % kFp8ScaleRows != 0)
       throw InputError(
           fmt::format("'{}' has {} rows; the matrix continues with '{}', so it must be a multiple "
                       "of {}, the rows of a scale",
-                      parts[i].first, parts[i].second, parts[i + 1].first, kFp8ScaleRows));
+                      parts[i].first, parts[i].second.count, parts[i + 1].first, kFp8ScaleRows));
   }
   for (auto& part : found)
     if (part) tensors.push_back(std::move(*part));
@@ -133,9 +131,10 @@ bool convert_zeros(const QuantizedTensors& from, std::int64_t first, std::int8_t
 }  // namespace
 
 std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, const QuantizationConfig& config,
-                                              std::span<const Part> parts, std::int64_t columns) {
-  std::vector<QuantizedTensors> tensors = find_parts(checkpoint, config, parts, columns);
+                                              const Parts& parts, const Slice& slice) {
+  std::vector<QuantizedTensors> tensors = find_parts(checkpoint, config, parts, slice);
   if (tensors.empty()) return std::nullopt;
+  const std::int64_t columns = slice.count;
   std::int64_t rows = 0;
   for (const QuantizedTensors& part : tensors) rows += part.rows;
   QuantizedMatrix matrix{.format = tensors[0].format};
@@ -163,20 +162,20 @@ std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, cons
 }
 
 std::optional<WeightFormat> find_format(const Checkpoint& checkpoint, const QuantizationConfig& config,
-                                        std::span<const Part> parts, std::int64_t columns) {
+                                        const Parts& parts, const Slice& columns) {
   const std::vector<QuantizedTensors> tensors = find_parts(checkpoint, config, parts, columns);
   if (tensors.empty()) return std::nullopt;
   WeightFormat format = tensors[0].format;
   // As in read_quantized(): zero points that are all 8 are none.
   format.zeros = std::ranges::any_of(tensors, [&](const QuantizedTensors& part) {
     if (!part.zeros) return false;
-    const std::int64_t count = scale_count(format.weights, format.group, part.rows, columns);
+    const std::int64_t count = scale_count(format.weights, format.group, part.rows, part.columns);
     return convert_zeros(part, 0, std::vector<std::int8_t>(static_cast<std::size_t>(count)).data());
   });
   return format;
 }
 
-std::optional<WeightFormat> declared_format(const QuantizationConfig& config, std::span<const Part> parts) {
+std::optional<WeightFormat> declared_format(const QuantizationConfig& config, const Parts& parts) {
   std::vector<WeightFormat> formats;
   for (const auto& [module, rows] : parts) {
     const QuantizationScheme* scheme = config.scheme_of(module);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/llama/checkpoint.h"
+#include "harness/llama/layer_modules.h"
 #include "harness/llama/quantization_config.h"
 #include "harness/llama/weight_format.h"
 
@@ -28,16 +29,13 @@ struct QuantizedMatrix {
 /// The modules `parts` ("model.layers.0.self_attn.q_proj", rows), one below the other, as one matrix. None
 /// where all of them are stored in 16 bits. Throws InputError: one sentence with the tensor's name.
 std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, const QuantizationConfig& config,
-                                              std::span<const std::pair<std::string, std::int64_t>> parts,
-                                              std::int64_t columns);
+                                              const Parts& parts, const Slice& columns);
 
 /// The format that read_quantized() finds, without packing the weights.
 std::optional<WeightFormat> find_format(const Checkpoint& checkpoint, const QuantizationConfig& config,
-                                        std::span<const std::pair<std::string, std::int64_t>> parts,
-                                        std::int64_t columns);
+                                        const Parts& parts, const Slice& columns);
 
 /// The format that the config alone declares: as the tensors may have it.
-std::optional<WeightFormat> declared_format(const QuantizationConfig& config,
-                                            std::span<const std::pair<std::string, std::int64_t>> parts);
+std::optional<WeightFormat> declared_format(const QuantizationConfig& config, const Parts& parts);
 
 }  // namespace warptune

@@ -37,6 +37,31 @@ const StoredTensor& need(const Checkpoint& checkpoint, const std::string& name, 
   expect_dtype(tensor, name, dtypes);
   return tensor;
 }
+/// The slice of a tensor whose whole shape is that of the axes.
+QuantizedTensors::Tensor need(const Checkpoint& checkpoint, const std::string& name, const Names& dtypes,
+                              const Slice& rows, const Slice& columns) {
+  return sliced(need(checkpoint, name, dtypes, Shape{rows.stored, columns.stored}), rows, columns);
+}
+
+/// A module, while its tensors are found.
+struct Module {
+  const Checkpoint& checkpoint;
+  QuantizedTensors& tensors;
+  Slice rows, columns;
+
+  Slice groups() const {
+    return tensors.format.group == 0 ? Slice(1) : columns.in_units(tensors.format.group);
+  }
+  Slice scale_rows() const { return rows.in_units(tensors.rows_of_scale()); }
+};
+
+/// Throws where a slice begins or ends within a unit of `size` elements.
+void expect_units(const std::string& module, const Slice& slice, std::int64_t size, const char* elements) {
+  const bool ends = slice.count % size == 0 || slice.first + slice.count == slice.stored;
+  if (slice.is_whole() || (slice.first % size == 0 && ends)) return;
+  throw InputError(fmt::format("'{}' has {} {}, which are stored {} at a time; ranks cannot split them at {}",
+                               module, slice.stored, elements, size, slice.first + slice.count));
+}
 
 std::int64_t stored_int(const StoredTensor& tensor, std::int64_t i) {
   if (tensor.dtype == "I32") return static_cast<std::int32_t>(stored_word(tensor, i));
@@ -52,17 +77,21 @@ float stored_float(const StoredTensor& tensor, std::int64_t i) {
   return static_cast<float>(value);
 }
 
-void check_extents(const QuantizedTensors& t) {
-  const int group = t.format.group;
-  if (group != 0 && t.columns % group != 0)
-    throw InputError(fmt::format("'{}' has {} columns; it must be a multiple of its group, {}", t.module,
-                                 t.columns, group));
-  if (t.columns % 8 != 0)
-    throw InputError(fmt::format("'{}' has {} columns; it must be a multiple of 8", t.module, t.columns));
-  const int per_word = 32 / weight_bits(t.format.weights);
-  if (t.is_column_major() && t.rows % per_word != 0)
+void check_extents(const Module& m) {
+  const QuantizedTensors& t = m.tensors;
+  const std::int64_t group = t.format.group, columns = m.columns.stored, rows = m.rows.stored;
+  if (group != 0 && columns % group != 0)
     throw InputError(
-        fmt::format("'{}' has {} rows; it must be a multiple of {}", t.module, t.rows, per_word));
+        fmt::format("'{}' has {} columns; it must be a multiple of its group, {}", t.module, columns, group));
+  if (columns % 8 != 0)
+    throw InputError(fmt::format("'{}' has {} columns; it must be a multiple of 8", t.module, columns));
+  const int per_word = 32 / weight_bits(t.format.weights);
+  if (t.is_column_major() && rows % per_word != 0)
+    throw InputError(fmt::format("'{}' has {} rows; it must be a multiple of {}", t.module, rows, per_word));
+  expect_units(t.module, m.columns, std::max<std::int64_t>(group, 8), "columns");
+  const bool packs_rows = t.is_column_major() || t.format.zeros;
+  expect_units(t.module, m.rows, std::max<std::int64_t>(packs_rows ? per_word : 1, t.rows_of_scale()),
+               "rows");
 }
 
 /// The columns by their group, in order within one; empty where they are in order already.
@@ -90,58 +119,68 @@ std::vector<std::int32_t> order_by_group(const StoredTensor& groups, const std::
 }
 
 /// [scale_rows(), groups()]; without groups also [rows], or one scale of the whole matrix: [], [1] or [1, 1].
-void find_scales(const Checkpoint& checkpoint, QuantizedTensors& t) {
-  const StoredTensor* found = checkpoint.find(t.scale_name);
+void find_scales(const Module& m) {
+  QuantizedTensors& t = m.tensors;
+  const StoredTensor* found = m.checkpoint.find(t.scale_name);
   if (!found && t.format.weights == kWeightsFp8)  // it may have either name
     throw InputError(fmt::format("tensor '{0}.weight_scale_inv' or '{0}.weight_scale' is missing", t.module));
   const bool row_scales = found && t.format.group == 0;
   const bool one = row_scales && std::ranges::all_of(found->shape, [](auto extent) { return extent == 1; });
   t.scale_row_stride = one ? 0 : t.groups();
   t.scale_group_stride = 1;
-  t.scales = &need(checkpoint, t.scale_name, float_names(),
-                   one                                      ? found->shape
-                   : row_scales && found->shape.size() == 1 ? Shape{t.rows}
-                                                            : Shape{t.scale_rows(), t.groups()});
+  const bool is_vector = row_scales && found->shape.size() == 1;
+  if (!one && !is_vector) {
+    t.scales = need(m.checkpoint, t.scale_name, float_names(), m.scale_rows(), m.groups());
+    return;
+  }
+  const StoredTensor& scales =
+      need(m.checkpoint, t.scale_name, float_names(), one ? found->shape : Shape{m.rows.stored});
+  t.scales = one ? std::make_shared<const StoredTensor>(scales) : sliced(scales, m.rows, {});
 }
 
-void find_column_major(const Checkpoint& checkpoint, QuantizedTensors& t) {
+void find_column_major(const Module& m) {
+  QuantizedTensors& t = m.tensors;
   const int per_word = 32 / weight_bits(t.format.weights);
-  const bool awq = t.storage == WeightStorage::awq;
-  const Shape shape = awq ? Shape{t.columns, t.rows / per_word} : Shape{t.columns / per_word, t.rows};
-  t.weight = &need(checkpoint, t.weight_name, {"I32"}, shape);
-  t.scales = &need(checkpoint, t.scale_name, float_names(), {t.groups(), t.rows});
+  const Slice row_words = m.rows.in_units(per_word);
+  t.weight = t.storage == WeightStorage::awq
+                 ? need(m.checkpoint, t.weight_name, {"I32"}, m.columns, row_words)
+                 : need(m.checkpoint, t.weight_name, {"I32"}, m.columns.in_units(per_word), m.rows);
+  t.scales = need(m.checkpoint, t.scale_name, float_names(), m.groups(), m.rows);
   t.scale_row_stride = 1;
   t.scale_group_stride = t.rows;
-  t.zeros = &need(checkpoint, t.module + ".qzeros", {"I32"}, {t.groups(), t.rows / per_word});
+  t.zeros = need(m.checkpoint, t.module + ".qzeros", {"I32"}, m.groups(), row_words);
 }
 
-void find_packed(const Checkpoint& checkpoint, QuantizedTensors& t, bool zeros) {
+void find_packed(const Module& m, bool zeros) {
+  QuantizedTensors& t = m.tensors;
   const int per_word = 32 / weight_bits(t.format.weights);
-  t.weight = &need(checkpoint, t.weight_name, {"I32"}, {t.rows, t.columns / per_word});
-  find_scales(checkpoint, t);
+  t.weight = need(m.checkpoint, t.weight_name, {"I32"}, m.rows, m.columns.in_units(per_word));
+  find_scales(m);
   const std::string name = t.module + ".weight_shape";
-  const StoredTensor& shape = need(checkpoint, name, {"I64", "I32"}, {2});
-  if (stored_int(shape, 0) != t.rows || stored_int(shape, 1) != t.columns)
+  const StoredTensor& shape = need(m.checkpoint, name, {"I64", "I32"}, {2});
+  if (stored_int(shape, 0) != m.rows.stored || stored_int(shape, 1) != m.columns.stored)
     throw InputError(fmt::format("tensor '{}' is [{}, {}]; the config wants [{}, {}]", name,
-                                 stored_int(shape, 0), stored_int(shape, 1), t.rows, t.columns));
+                                 stored_int(shape, 0), stored_int(shape, 1), m.rows.stored,
+                                 m.columns.stored));
   if (zeros)
-    t.zeros = &need(checkpoint, t.module + ".weight_zero_point", {"I32"},
-                    {(t.rows + per_word - 1) / per_word, t.groups()});
+    t.zeros =
+        need(m.checkpoint, t.module + ".weight_zero_point", {"I32"}, m.rows.in_units(per_word), m.groups());
 }
 
 /// Two values of e2m1 per byte, a byte of scale per group, and of nvfp4 a scale of the whole matrix.
-void find_fp4(const Checkpoint& checkpoint, QuantizedTensors& t) {
-  t.weight = &need(checkpoint, t.weight_name, {"U8"}, {t.rows, t.columns / 2});
+void find_fp4(const Module& m) {
+  QuantizedTensors& t = m.tensors;
+  t.weight = need(m.checkpoint, t.weight_name, {"U8"}, m.rows, m.columns.in_units(2));
   const bool is_nvfp4 = t.format.weights == kWeightsNvfp4;
-  t.scales = &need(checkpoint, t.scale_name, {is_nvfp4 ? "F8_E4M3" : "U8"}, {t.rows, t.groups()});
+  t.scales = need(m.checkpoint, t.scale_name, {is_nvfp4 ? "F8_E4M3" : "U8"}, m.rows, m.groups());
   t.scale_row_stride = t.groups();
   t.scale_group_stride = 1;
   if (!is_nvfp4) return;
   const bool divides = t.storage == WeightStorage::fp4;
   const std::string name = t.module + (divides ? ".weight_global_scale" : ".weight_scale_2");
-  const StoredTensor* const found = checkpoint.find(name);
+  const StoredTensor* const found = m.checkpoint.find(name);
   const bool scalar = found && found->shape.empty();
-  const float stored = stored_float<float>(need(checkpoint, name, {"F32"}, scalar ? Shape{} : Shape{1}), 0);
+  const float stored = stored_float<float>(need(m.checkpoint, name, {"F32"}, scalar ? Shape{} : Shape{1}), 0);
   t.global_scale = divides ? 1 / stored : stored;
   if (!(stored > 0) || !std::isnormal(stored) || !std::isnormal(t.global_scale))
     throw InputError(fmt::format("tensor '{}' is {}; it must be finite and more than 0", name, stored));
@@ -188,13 +227,13 @@ int QuantizedTensors::zero_point(std::int64_t row, std::int64_t group) const {
 }
 
 std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, const QuantizationConfig& config,
-                                               const std::string& module, std::int64_t rows,
-                                               std::int64_t columns) {
+                                               const std::string& module, const Slice& rows,
+                                               const Slice& columns) {
   const QuantizationScheme* scheme = config.scheme_of(module);
   if (!scheme) return std::nullopt;
   QuantizedTensors t{.module = module,
-                     .rows = rows,
-                     .columns = columns,
+                     .rows = rows.count,
+                     .columns = columns.count,
                      .storage = scheme->storage,
                      .format = scheme->format};
   const bool fp4 = is_fp4(t.format.weights),
@@ -204,26 +243,30 @@ std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, con
   t.weight_name = module + (by_columns ? ".qweight" : packed ? ".weight_packed" : ".weight");
   t.scale_name = module + (by_columns ? ".scales" : inverse ? ".weight_scale_inv" : ".weight_scale");
   if (is_stored_unquantized(checkpoint, t)) return std::nullopt;
-  check_extents(t);
+  const Module m{checkpoint, t, rows, columns};
+  check_extents(m);
   if (t.storage == WeightStorage::gguf) {
     const char* const type = t.format.weights == kWeightsInt4 ? "Q4_0" : "Q8_0";
-    t.weight = t.scales = &need(checkpoint, t.weight_name, {type}, {rows, columns});
+    t.weight = t.scales = need(checkpoint, t.weight_name, {type}, rows, columns);
     t.scale_name = t.weight_name;
   } else if (by_columns) {
-    find_column_major(checkpoint, t);
+    find_column_major(m);
   } else if (fp4) {
-    find_fp4(checkpoint, t);
+    find_fp4(m);
   } else if (packed) {
-    find_packed(checkpoint, t, scheme->format.zeros);
+    find_packed(m, scheme->format.zeros);
   } else {
-    t.weight = &need(checkpoint, t.weight_name, {t.format.weights == kWeightsFp8 ? "F8_E4M3" : "I8"},
-                     {rows, columns});
-    find_scales(checkpoint, t);
+    t.weight =
+        need(checkpoint, t.weight_name, {t.format.weights == kWeightsFp8 ? "F8_E4M3" : "I8"}, rows, columns);
+    find_scales(m);
   }
   const std::string order = module + (by_columns ? ".g_idx" : ".weight_g_idx");
   if (t.storage != WeightStorage::awq && !fp4 && checkpoint.has(order))
-    t.order = order_by_group(need(checkpoint, order, {"I32", "I64"}, {columns}), order, columns,
-                             t.format.group == 0 ? columns : t.format.group);
+    t.order = order_by_group(need(checkpoint, order, {"I32", "I64"}, {columns.stored}), order, columns.stored,
+                             t.format.group == 0 ? columns.stored : t.format.group);
+  if (!t.order.empty() && !columns.is_whole())
+    throw InputError(
+        fmt::format("'{}' has its columns in another order (g_idx), which ranks cannot split", module));
   t.format.act_order = !t.order.empty();
   t.format.zeros = t.zeros != nullptr;
   return t;

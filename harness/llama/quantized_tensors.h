@@ -1,30 +1,34 @@
 #pragma once
 // The tensors of one quantized module, found in a checkpoint and checked.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/llama/checkpoint.h"
 #include "harness/llama/quantization_config.h"
+#include "harness/llama/tensor_slice.h"
 
 namespace warptune {
 
 /// Bytes of the scale of a block of Q4_0 and Q8_0, before its values.
 inline constexpr std::int64_t kGgufScaleBytes = 2;
 
+/// Of a slice of rows and columns, the slices of the tensors.
 struct QuantizedTensors {
+  using Tensor = std::shared_ptr<const StoredTensor>;
   std::string module;
   std::int64_t rows = 0, columns = 0;
   WeightStorage storage = WeightStorage::plain;
   WeightFormat format = {};  // zeros: whether the zero points are stored
   std::string weight_name = {};
-  const StoredTensor* weight = nullptr;
+  Tensor weight;
   std::string scale_name = {};
-  const StoredTensor* scales = nullptr;
+  Tensor scales;
   std::int64_t scale_row_stride = 0, scale_group_stride = 0;  // in elements
   float global_scale = 1;                                     // nvfp4: multiplies all others
-  const StoredTensor* zeros = nullptr;                        // null where none are stored
+  Tensor zeros;                                               // null where none are stored
   std::vector<std::int32_t> order = {};  // [columns]: which column comes i-th; empty: they are in order
 
   std::int64_t groups() const { return format.group == 0 ? 1 : columns / format.group; }
@@ -51,9 +55,9 @@ std::uint32_t stored_word(const StoredTensor& tensor, std::int64_t i);
 constexpr int awq_position(std::int64_t row) { return static_cast<int>(row % 2 * 4 + row / 2); }
 
 /// The tensors of `module` [rows, columns]; none where it is in 16 bits. Throws InputError: one sentence with
-/// the name of the tensor.
+/// the name of the tensor, or the module where a slice does not lie on its groups.
 std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, const QuantizationConfig& config,
-                                               const std::string& module, std::int64_t rows,
-                                               std::int64_t columns);
+                                               const std::string& module, const Slice& rows,
+                                               const Slice& columns);
 
 }  // namespace warptune

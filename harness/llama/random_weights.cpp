@@ -1,51 +1,73 @@
 // Weights without a checkpoint.
+#include <fmt/format.h>
+
 #include <cmath>
+#include <functional>
 #include <numeric>
 
+#include "harness/core/error.h"
 #include "harness/core/random.h"
+#include "harness/llama/tensor_parallel.h"
 #include "harness/llama/weights.h"
 
 namespace warptune {
 namespace {
 
-/// Makes random tensors, each with a seed of its own.
+/// How an array of a matrix is stored: units of rows, one after the other, each with its columns in order.
+struct Layout {
+  std::int64_t unit_rows = 1;                          // rows of a unit
+  std::function<std::int64_t(std::int64_t)> elements;  // of a unit with so many columns
+};
+
+/// Makes random tensors, each with a seed of its own. Those of ranks are parts of the same whole tensors.
 class RandomTensors {
  public:
   RandomTensors(Device& device, DType dtype, std::uint64_t seed)
       : device_(device), dtype_(dtype), seed_(seed) {}
 
-  Buffer uniform(std::int64_t count, double scale) { return uniform(dtype_, count, scale); }
-  Buffer uniform(DType dtype, std::int64_t count, double scale) {
-    Buffer buffer = device_.allocate(static_cast<std::size_t>(count) * size_of(dtype));
-    device_.fill_random(buffer.data(), dtype, count, seed_ * 0x9e3779b97f4a7c15ull + ++made_,
-                        static_cast<float>(scale));
-    return buffer;
+  /// A tensor that all ranks have.
+  Buffer uniform(std::int64_t count, double scale) {
+    return uniform(dtype_, {{count}, 1}, {.elements = [](std::int64_t) { return 1; }}, scale);
   }
+  /// A part of a vector with an element for each row of a matrix.
+  Buffer vector(const MatrixSlice& of, double scale, DType dtype) {
+    return uniform(dtype, of, {.elements = [](std::int64_t) { return 1; }}, scale);
+  }
+  Buffer vector(const MatrixSlice& of, double scale) { return vector(of, scale, dtype_); }
   /// Uniform in [-s, s) has variance s^2 / 3: with s = sqrt(3 / in) the outputs have the variance of the
   /// inputs.
-  Buffer matrix(std::int64_t out, std::int64_t in, double gain = 1) {
-    return uniform(out * in, gain * std::sqrt(3.0 / static_cast<double>(in)));
+  Buffer matrix(const MatrixSlice& of, double gain = 1) {
+    return uniform(dtype_, of, {.elements = [](std::int64_t columns) { return columns; }},
+                   gain * std::sqrt(3.0 / static_cast<double>(of.columns.stored)));
   }
   /// The same in a format: values are uniform in all bytes, of fp8 up to 1, and zero points in [-8, 8);
   /// scales make the variance, of nvfp4 those of rows.
-  Matrix matrix(const WeightFormat& format, std::int64_t out, std::int64_t in, double gain = 1) {
-    if (!format.quantized()) return {.weight = matrix(out, in, gain)};
-    const bool is_fp8 = format.weights == kWeightsFp8, is_nvfp4 = format.weights == kWeightsNvfp4;
-    double variance = std::exp2(2 * weight_bits(format.weights)) / 12 * (format.zeros ? 2 : 1);
+  Matrix matrix(const WeightFormat& format, const MatrixSlice& of, double gain = 1) {
+    if (!format.quantized()) return {.weight = matrix(of, gain)};
+    const int weights = format.weights, group = format.group;
+    const bool is_fp8 = weights == kWeightsFp8, is_nvfp4 = weights == kWeightsNvfp4;
+    const std::int64_t in = of.columns.stored;
+    double variance = std::exp2(2 * weight_bits(weights)) / 12 * (format.zeros ? 2 : 1);
     if (is_fp8) variance = 1.0 / 3;
-    if (is_fp4(format.weights)) variance = 68.5 / 8;           // of the eight magnitudes
-    if (is_nvfp4) variance /= 3;                               // its groups have scales up to 1
-    if (format.weights == kWeightsMxfp4) variance *= 3.0 / 7;  // scales are rounded down
+    if (is_fp4(weights)) variance = 68.5 / 8;           // of the eight magnitudes
+    if (is_nvfp4) variance /= 3;                        // its groups have scales up to 1
+    if (weights == kWeightsMxfp4) variance *= 3.0 / 7;  // scales are rounded down
     const double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
-    groups_of(format, in);  // throws where they do not divide it
-    const std::int64_t scales = scale_count(format.weights, format.group, out, in);
+    groups_of(format, of.columns.count);  // throws where they do not divide it
+    expect_blocks(format, of);
+    const Layout packed{kBlockRows, [=](std::int64_t columns) {
+                          return columns == 0 ? 0 : packed_bytes(weights, kBlockRows, columns);
+                        }};
+    const std::int64_t scale_rows = group == 0 ? 1 : is_fp8 ? kFp8ScaleRows : kBlockRows;
+    const Layout scales{scale_rows, [=](std::int64_t columns) {
+                          return columns == 0 ? 0 : scale_count(weights, group, scale_rows, columns);
+                        }};
     return {.format = format,
-            .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, packed_bytes(format.weights, out, in),
-                              is_fp8 ? 1 : 128),
-            .scales = uniform(scale_dtype(format), scales, is_nvfp4 ? 1 : scale),
-            .zeros = format.zeros ? uniform(DType::int8, scales, 8) : Buffer(),
+            .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, of, packed, is_fp8 ? 1 : 128),
+            .scales = uniform(scale_dtype(format), scales_of(of, group), scales, is_nvfp4 ? 1 : scale),
+            .zeros = format.zeros ? uniform(DType::int8, scales_of(of, group), scales, 8) : Buffer(),
             .order = format.act_order ? shuffled_columns(in) : Buffer(),
-            .row_scales = is_nvfp4 ? uniform(DType::fp32, out, scale) : Buffer()};
+            .row_scales = is_nvfp4 ? vector(of, scale, DType::fp32) : Buffer()};
   }
   /// A permutation of the columns.
   Buffer shuffled_columns(std::int64_t count) {
@@ -61,7 +83,58 @@ class RandomTensors {
     return uploaded(device_, host);
   }
 
+  /// Of `count` elements, 0.
+  Buffer zeros(std::int64_t count) {
+    Buffer buffer = device_.allocate(static_cast<std::size_t>(count) * size_of(dtype_));
+    device_.set_bytes(buffer.data(), 0, buffer.bytes(), device_.stream());
+    ++made_;
+    return buffer;
+  }
+
  private:
+  /// Without groups the scales of a row are those of all its columns.
+  static MatrixSlice scales_of(MatrixSlice of, int group) {
+    if (group == 0) of.columns = 1;
+    return of;
+  }
+  /// Throws where a part of a packed matrix does not begin and end between its blocks.
+  static void expect_blocks(const WeightFormat& format, const MatrixSlice& of) {
+    const std::int64_t columns = block_columns(format.weights),
+                       rows = format.weights == kWeightsFp8 && format.group != 0 ? kFp8ScaleRows : kBlockRows;
+    const auto lies_on = [](const Slice& slice, std::int64_t size) {
+      return slice.is_whole() || (slice.first % size == 0 && slice.count % size == 0);
+    };
+    for (const Slice& range : of.rows)
+      if ((!of.has_all_rows() && !lies_on(range, rows)) || !lies_on(of.columns, columns))
+        throw InputError(
+            fmt::format("random weights of {} are split over ranks at multiples of {} rows and {} columns; "
+                        "a rank has {} rows and {} columns of a matrix",
+                        format.str(), rows, columns, range.count, of.columns.count));
+    if (format.act_order && !of.columns.is_whole())
+      throw InputError(
+          fmt::format("{} has its columns in another order, which ranks cannot split", format.str()));
+  }
+  /// The part of an array of a matrix.
+  Buffer uniform(DType dtype, const MatrixSlice& of, const Layout& layout, double scale) {
+    const auto units = [&](std::int64_t rows) { return ceil_div(rows, layout.unit_rows); };
+    const std::int64_t stride = layout.elements(of.columns.stored), width = layout.elements(of.columns.count);
+    const std::int64_t rows = of.row_count();
+    Buffer buffer = device_.allocate(static_cast<std::size_t>(units(rows) * width) * size_of(dtype));
+    const std::uint64_t seed = seed_ * 0x9e3779b97f4a7c15ull + ++made_;
+    std::int64_t done = 0;
+    // The ranges of all rows need not lie on units.
+    for (const Slice& range : of.has_all_rows() ? std::vector<Slice>{rows} : of.rows) {
+      const std::int64_t count = units(range.count) * width;
+      device_.fill_random(buffer.as<std::byte>() + static_cast<std::size_t>(done) * size_of(dtype), dtype,
+                          count, seed, static_cast<float>(scale),
+                          {.first = units(range.first) * stride + layout.elements(of.columns.first),
+                           .width = width == stride ? 0 : width,
+                           .stride = stride});
+      done += count;
+    }
+    return buffer;
+  }
+
   Device& device_;
   DType dtype_;
   std::uint64_t seed_, made_ = 0;
@@ -74,28 +147,34 @@ Weights random_weights(Device& device, const ModelConfig& c, DType dtype, std::u
   // Each layer adds two terms to the residual stream; this keeps their sum near 1.
   const double branch = 1 / std::sqrt(2.0 * c.layers);
   Weights w{.dtype = dtype};
-  w.embedding = c.tied_embeddings ? random.matrix(c.vocab, c.hidden)
+  const MatrixSlice embedding{{c.vocab}, c.hidden};
+  w.embedding = c.tied_embeddings ? random.matrix(embedding)
                                   : random.uniform(static_cast<std::int64_t>(c.vocab) * c.hidden, 1);
+  const LayerSlices slices = layer_slices(c);
   for (int i = 0; i < c.layers; ++i) {
     LayerWeights l;
     l.input_norm = random.ones(c.hidden);
     const LayerFormats formats = c.formats_of(i);
-    l.qkv = random.matrix(formats.qkv, c.qkv_width(), c.hidden);
-    l.o = random.matrix(formats.o, c.hidden, c.q_width(), branch);
-    if (c.qkv_bias) l.qkv_bias = random.uniform(c.qkv_width(), 0.1);
-    if (c.o_bias) l.o_bias = random.uniform(c.hidden, 0.1 * branch);
+    l.qkv = random.matrix(formats.qkv, slices.qkv);
+    l.o = random.matrix(formats.o, slices.o, branch);
+    // One of the ranks adds it.
+    const auto bias_of_sum = [&] {
+      return c.shard.rank == 0 ? random.uniform(c.hidden, 0.1 * branch) : random.zeros(c.hidden);
+    };
+    if (c.qkv_bias) l.qkv_bias = random.vector(slices.qkv, 0.1);
+    if (c.o_bias) l.o_bias = bias_of_sum();
     if (c.mlp_bias) {
-      l.gate_up_bias = random.uniform(2LL * c.intermediate, 0.1);
-      l.down_bias = random.uniform(c.hidden, 0.1 * branch);
+      l.gate_up_bias = random.vector(slices.gate_up, 0.1);
+      l.down_bias = bias_of_sum();
     }
     if (c.qk_norm) l.qk_norm = random.ones(2LL * c.head_dim);
     l.attention_norm = random.ones(c.hidden);
-    l.gate_up = random.matrix(formats.gate_up, 2LL * c.intermediate, c.hidden);
-    l.down = random.matrix(formats.down, c.hidden, c.intermediate, branch);
+    l.gate_up = random.matrix(formats.gate_up, slices.gate_up);
+    l.down = random.matrix(formats.down, slices.down, branch);
     w.layers.push_back(std::move(l));
   }
   w.final_norm = random.ones(c.hidden);
-  if (!c.tied_embeddings) w.lm_head = random.matrix(c.head_format, c.vocab, c.hidden);
+  if (!c.tied_embeddings) w.lm_head = random.matrix(c.head_format, head_slice(c));
   device.synchronize();
   return w;
 }

@@ -19,12 +19,13 @@ struct StepSpec {
 };
 
 /// "step[model=llama3.2-1b,batch=1,context=512,dtype=bf16]", with "weights=int4:group=128" where the weights
-/// are quantized (of a mixture of formats that of the first quantized matrix), and "cache=kv=int8+page=16"
-/// where the KV cache has another format than the default. The context is that of its bucket, as in the
-/// problems of attention.
+/// are quantized (of a mixture of formats that of the first quantized matrix), "ranks=2" where the model is
+/// split over ranks, and "cache=kv=int8+page=16" where the KV cache has another format than the default. The
+/// context is that of its bucket, as in the problems of attention.
 Problem step_problem(const ModelConfig& model, DType dtype, int batch, std::int64_t context,
                      const KvFormat& kv);
-/// The step of such a problem. Throws InputError where it is not one of this model.
+/// The step of such a problem, that of rank 0. `model`: whole. Throws InputError where it is not one of this
+/// model.
 StepSpec step_spec(const Problem& step, const ModelConfig& model);
 inline Problem step_problem(const StepSpec& spec) {
   return step_problem(spec.model, spec.dtype, spec.batch, spec.context, spec.kv);

@@ -49,25 +49,29 @@ class Loader {
 
   /// Concatenates tensors into one fused matrix. All have `columns` columns (0: vectors). `multiplier`: of
   /// every element, before it is rounded.
-  Buffer load(const Parts& parts, std::int64_t columns, double multiplier = 1) {
+  Buffer load(const Parts& parts, const Slice& columns, double multiplier = 1) {
     multiplier_ = static_cast<float>(multiplier);
     std::int64_t rows = 0;
-    for (const auto& part : parts) rows += part.second;
+    for (const auto& part : parts) rows += part.second.count;
     const std::size_t size = size_of(dtype_);
-    const auto row_bytes = static_cast<std::size_t>(std::max<std::int64_t>(columns, 1)) * size;
+    const auto row_bytes = static_cast<std::size_t>(std::max<std::int64_t>(columns.count, 1)) * size;
     Buffer buffer = device_.allocate(static_cast<std::size_t>(rows) * row_bytes);
     auto* to = buffer.as<std::byte>();
     for (const auto& [name, part_rows] : parts) {
-      const auto shape = columns == 0 ? std::vector{part_rows} : std::vector{part_rows, columns};
-      const StoredTensor& tensor = checkpoint_.tensor(name, shape);
-      if (needs_expansion(tensor)) {
-        const std::vector<float> values = expanded(tensor);
-        upload(std::as_bytes(std::span(values)), DType::fp32, to);
+      const StoredTensor& tensor = checkpoint_.tensor(name, shape_of(part_rows, columns));
+      if (needs_expansion(tensor)) {  // blocks may lie across the columns of ranks
+        const std::vector<float> values = expanded(*sliced(tensor, part_rows, columns.stored));
+        const StoredTensor rows_of_part{.dtype = "F32",
+                                        .shape = shape_of(part_rows.count, columns),
+                                        .data = std::as_bytes(std::span(values))};
+        upload(sliced(rows_of_part, part_rows.count, columns)->data, DType::fp32, to);
         device_.synchronize();  // the values end here
       } else {
-        upload(tensor.data, float_dtype(tensor, name), to);
+        const auto part = sliced(tensor, part_rows, columns);
+        upload(part->data, float_dtype(tensor, name), to);
+        if (!columns.is_whole()) device_.synchronize();  // the copy ends here
       }
-      to += static_cast<std::size_t>(part_rows) * row_bytes;
+      to += static_cast<std::size_t>(part_rows.count) * row_bytes;
     }
     return buffer;
   }
@@ -87,14 +91,14 @@ class Loader {
     const Parts tensors = with_suffix(parts, ".weight");
     const bool rounds = format.quantized() && !quantization_;
     for (const auto& [name, count] : tensors)
-      if (const BlockType* type = find_block_type(checkpoint_.tensor(name, {count, columns}).dtype);
+      if (const BlockType* type = find_block_type(checkpoint_.tensor(name, shape_of(count, columns)).dtype);
           type && type->values > 1)
         ++expanded_[type->name];
     if (!rounds) return {.weight = load(tensors, columns)};
     std::vector<std::vector<float>> buffers;
     std::vector<FloatRows> rows;
     for (const auto& [name, count] : tensors) {
-      const StoredTensor& tensor = checkpoint_.tensor(name, {count, columns});
+      const StoredTensor& tensor = checkpoint_.tensor(name, shape_of(count, columns));
       if (needs_expansion(tensor))
         rows.push_back(
             {DType::fp32, count, std::as_bytes(std::span(buffers.emplace_back(expanded(tensor)))).data()});
@@ -135,6 +139,11 @@ class Loader {
   }
 
  private:
+  /// Of a whole tensor; columns 0: a vector.
+  static std::vector<std::int64_t> shape_of(const Slice& rows, const Slice& columns) {
+    if (columns.stored == 0) return {rows.stored};
+    return {rows.stored, columns.stored};
+  }
   Matrix uploaded_matrix(const QuantizedMatrix& matrix) {
     const auto to_device = [&](std::span<const std::byte> bytes) {
       return bytes.empty() ? Buffer() : uploaded(device_, bytes);
@@ -226,7 +235,7 @@ double weight_bytes(const ModelConfig& c, DType dtype) {
   };
   double bytes = 0;
   for (int i = 0; i < c.layers; ++i) bytes += layer(c.formats_of(i));
-  if (!c.tied_embeddings) bytes += matrix_bytes(c.head_format, dtype, c.vocab, c.hidden);
+  if (!c.tied_embeddings) bytes += matrix_bytes(c.head_format, dtype, head_rows(c), c.hidden);
   double vectors = 2 * hidden;
   if (c.qkv_bias) vectors += c.qkv_width();
   if (c.o_bias) vectors += hidden;
@@ -285,13 +294,15 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
     l.input_norm = loader.vector(layer + "input_layernorm.weight", c.hidden);
     l.qkv = loader.modules(m.qkv, c.weights);
     l.o = loader.modules(m.o, c.weights);
-    const auto bias = [&](bool has, const Modules& modules) {
-      return has ? loader.load(with_suffix(modules.parts, ".bias"), 0) : Buffer();
+    // `once`: one of the ranks adds it, the others add 0.
+    const auto bias = [&](bool has, const Modules& modules, bool once) {
+      if (!has) return Buffer();
+      return loader.load(with_suffix(modules.parts, ".bias"), 0, once && c.shard.rank > 0 ? 0 : 1);
     };
-    l.qkv_bias = bias(c.qkv_bias, m.qkv);
-    l.o_bias = bias(c.o_bias, m.o);
-    l.gate_up_bias = bias(c.mlp_bias, m.gate_up);
-    l.down_bias = bias(c.mlp_bias, m.down);
+    l.qkv_bias = bias(c.qkv_bias, m.qkv, false);
+    l.o_bias = bias(c.o_bias, m.o, true);
+    l.gate_up_bias = bias(c.mlp_bias, m.gate_up, false);
+    l.down_bias = bias(c.mlp_bias, m.down, true);
     if (c.qk_norm)
       l.qk_norm = loader.load(
           {{layer + "self_attn.q_norm.weight", c.head_dim}, {layer + "self_attn.k_norm.weight", c.head_dim}},

@@ -8,6 +8,8 @@ struct FillArgs {
   void* data;  // [count]
   long long count;
   unsigned long long seed;
+  // Element i is that of index first + i / width * stride + i % width of a larger array; width 0: first + i.
+  long long first, width, stride;
   float scale;
 };
 

@@ -20,7 +20,9 @@ __global__ void fill_random(FillArgs args) {
   const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < args.count;
        i += stride) {
-    const unsigned low = static_cast<unsigned>(i), high = static_cast<unsigned>(i >> 32);
+    const long long index =
+        args.first + (args.width == 0 ? i : i / args.width * args.stride + i % args.width);
+    const unsigned low = static_cast<unsigned>(index), high = static_cast<unsigned>(index >> 32);
     const unsigned h = mix(low + static_cast<unsigned>(args.seed) * 0x9e3779b9u);
     const unsigned bits = mix(h ^ (high * 0x7feb352du) ^ static_cast<unsigned>(args.seed >> 32));
     const float x = static_cast<float>(static_cast<int>(bits >> 8) - (1 << 23)) * 0x1p-23f;

@@ -123,6 +123,17 @@ TEST_F(DecodeText, PrintsTheTextOfTheTokensOfAPrompt) {
   EXPECT_FALSE(printed("sequence 0:")) << "one sequence is text alone";
 }
 
+TEST_F(DecodeText, RanksPrintTheTextOfOneRank) {
+  const auto [prompt, before, stop] = prompt_with_plain_text();
+  for (const char* const end : {"", " --stop "}) {
+    const std::string arguments = "--prompt " + prompt + (*end ? end + stop : std::string());
+    ASSERT_EQ(run(arguments), 0) << output_;
+    const std::string text = output_.substr(0, output_.find("\n\n"));
+    ASSERT_EQ(run(arguments + " --ranks 2"), 0) << output_;
+    EXPECT_EQ(output_.substr(0, output_.find("\n\n")), text);
+  }
+}
+
 TEST_F(DecodeText, PromptsOfAFileAreABatch) {
   const std::string text = text_of_ids("97 98");
   write(folder_ / "prompts.txt", "xyz\nab\n");

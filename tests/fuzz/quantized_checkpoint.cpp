@@ -18,7 +18,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const ModelConfig config = read_model_config(file);
     if (!config.quantization) return;
     const Checkpoint checkpoint(folder);
-    using Parts = std::vector<std::pair<std::string, std::int64_t>>;
     const std::string layer = "model.layers.0.";
     const std::int64_t q = config.q_width(),
                        kv = static_cast<std::int64_t>(config.kv_heads) * config.head_dim;
@@ -33,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto matrix = read_quantized(checkpoint, *config.quantization, parts, columns);
       if (!matrix) continue;
       std::int64_t rows = 0;
-      for (const auto& part : parts) rows += part.second;
+      for (const auto& part : parts) rows += part.second.count;
       const WeightFormat& format = matrix->format;
       const auto count = [](auto number) { return static_cast<std::size_t>(number); };
       fuzz::promise(matrix->weight.size() == count(packed_bytes(format.weights, rows, columns)),

@@ -19,7 +19,6 @@ using testing::Module;
 using testing::raw;
 using testing::raw_floats;
 using testing::RawTensors;
-using Parts = std::vector<std::pair<std::string, std::int64_t>>;
 
 QuantizationConfig config_of(const std::string& text) {
   const auto json = nlohmann::json::parse(text);

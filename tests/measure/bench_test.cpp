@@ -382,6 +382,12 @@ TEST(GpuBench, FillIsTheSameOnHostAndDevice) {
     gpu->download(back.data(), there.data(), bytes);
     host->fill_random(here.data(), dtype, kCount, 0x123456789abcull, 0.3f);
     EXPECT_EQ(here, back) << name_of(dtype);
+
+    const RowsWithin rows{.first = 300, .width = 7, .stride = 50};
+    gpu->fill_random(there.data(), dtype, 1000, 5, 0.3f, rows);
+    gpu->download(back.data(), there.data(), bytes);
+    host->fill_random(here.data(), dtype, 1000, 5, 0.3f, rows);
+    EXPECT_TRUE(std::equal(here.begin(), here.begin() + 1000 * size_of(dtype), back.begin()));
   }
 }
 

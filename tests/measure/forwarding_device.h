@@ -21,8 +21,9 @@ class ForwardingDevice : public Device {
   }
   void synchronize() override { real_->synchronize(); }
   void wait_for_all() override { real_->wait_for_all(); }
-  void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) override {
-    real_->fill_random(to, dtype, count, seed, scale);
+  void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale,
+                   const RowsWithin& rows) override {
+    real_->fill_random(to, dtype, count, seed, scale, rows);
   }
   std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) override {
     return real_->count_poisoned(data, dtype, count);

@@ -1,0 +1,71 @@
+#include "harness/llama/tensor_parallel.h"
+
+#include <fmt/format.h>
+
+#include "harness/core/error.h"
+#include "harness/core/rank_group.h"
+
+namespace warptune {
+namespace {
+
+constexpr int kPacketElements = 8;  // 16 bytes of 16-bit numbers
+
+}  // namespace
+
+ModelConfig split_over_ranks(ModelConfig config, int rank, int ranks) {
+  if (ranks == 1) return config;
+  if (ranks < 1 || ranks > RankGroup::kMaxRanks)
+    throw InputError(fmt::format("a model runs on 1 to {} ranks, not {}", RankGroup::kMaxRanks, ranks));
+  const auto expect = [&](bool divides, int count, const char* what) {
+    if (!divides)
+      throw InputError(
+          fmt::format("{} has {} {}, which {} ranks cannot split evenly", config.name, count, what, ranks));
+  };
+  expect(config.q_heads % ranks == 0, config.q_heads, "query heads");
+  expect(config.kv_heads % ranks == 0 || ranks % config.kv_heads == 0, config.kv_heads, "KV heads");
+  expect(config.intermediate % ranks == 0, config.intermediate, "columns of the MLP");
+  if (config.hidden % kPacketElements != 0)
+    throw InputError(fmt::format("{} has a hidden size of {}; ranks exchange multiples of {}", config.name,
+                                 config.hidden, kPacketElements));
+  config.shard = {.rank = rank,
+                  .ranks = ranks,
+                  .q_heads = config.q_heads,
+                  .kv_heads = config.kv_heads,
+                  .intermediate = config.intermediate};
+  config.q_heads /= ranks;
+  config.kv_heads = config.kv_heads % ranks == 0 ? config.kv_heads / ranks : 1;
+  config.intermediate /= ranks;
+  return config;
+}
+
+bool splits_vocabulary(const ModelConfig& c) {
+  return c.shard.ranks > 1 && c.vocab % (c.shard.ranks * kPacketElements) == 0;
+}
+
+int head_rows(const ModelConfig& c) { return splits_vocabulary(c) ? c.vocab / c.shard.ranks : c.vocab; }
+
+LayerSlices layer_slices(const ModelConfig& c) {
+  const bool is_whole = c.shard.ranks == 1;
+  const std::int64_t d = c.head_dim, rank = c.shard.rank, inner = c.intermediate;
+  const std::int64_t q_heads = is_whole ? c.q_heads : c.shard.q_heads,
+                     kv_heads = is_whole ? c.kv_heads : c.shard.kv_heads,
+                     all_inner = is_whole ? inner : c.shard.intermediate;
+  const std::int64_t kv_head = rank * kv_heads / c.shard.ranks,  // the first; ranks may share it
+      qkv = (q_heads + 2 * kv_heads) * d;
+  return {
+      .qkv = {{{rank * c.q_width(), c.q_width(), qkv},
+               {(q_heads + kv_head) * d, c.kv_heads * d, qkv},
+               {(q_heads + kv_heads + kv_head) * d, c.kv_heads * d, qkv}},
+              c.hidden},
+      .o = {{c.hidden}, {rank * c.q_width(), c.q_width(), q_heads * d}},
+      .gate_up = {{{rank * inner, inner, 2 * all_inner}, {all_inner + rank * inner, inner, 2 * all_inner}},
+                  c.hidden},
+      .down = {{c.hidden}, {rank * inner, inner, all_inner}}};
+}
+
+MatrixSlice head_slice(const ModelConfig& c) {
+  const std::int64_t rows = head_rows(c);
+  return {{{splits_vocabulary(c) ? c.shard.rank * rows : 0, rows, c.vocab}}, c.hidden};
+}
+
+}  // namespace warptune
