@@ -10,6 +10,7 @@
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
 #include "harness/llama/memory_need.h"
+#include "harness/measure/agreement.h"
 #include "harness/measure/interleave.h"
 #include "harness/measure/statistics.h"
 #include "harness/measure/timed_samples.h"
@@ -29,7 +30,7 @@ ModelOptions model_options(const StepSpec& spec) {
 Weights weights_for(Device& device, const StepSpec& spec) {
   constexpr double kMiB = 1 << 20;
   const double need = step_memory(spec);
-  if (const auto free = static_cast<double>(device.free_bytes()); need > free)
+  if (const auto free = static_cast<double>(device.free_bytes()); device.largest(need - free) > 0)
     throw ResourceError(fmt::format("{} needs {:.0f} MiB and {} has {:.0f} MiB free", spec.model.name,
                                     need / kMiB, device.facts().name, free / kMiB));
   return random_weights(device, spec.model, spec.dtype, spec.seed);
@@ -91,19 +92,21 @@ void StepBench::verify(Built& built, CapturedGraph& before, const char* when) {
   const std::vector<int> ids = model_.ids();
   Agreement agreement(spec_.dtype, spec_.kv, ComparedWith::run);
   const auto vocab = static_cast<std::size_t>(spec_.model.vocab);
-  const auto fail = [&](const std::string& what) {
-    built.state.fail(Status::wrong_result, fmt::format("{} in the step: {}", when, what));
-  };
+  Verdict verdict{.ok = true, .detail = {}};
   for (std::size_t b = 0; b < ids.size(); ++b) {
     const auto row = std::span(logits).subspan(b * vocab, vocab);
     agreement.add(row, std::span(reference_).subspan(b * vocab, vocab), static_cast<int>(b), 0);
     const int id = ids[b];
     if (id < 0 || id >= spec_.model.vocab ||
         row[static_cast<std::size_t>(id)] < *std::ranges::max_element(row))
-      fail(fmt::format("sequence {}: token {} does not have the largest logit", b, id));
+      verdict = {.detail = fmt::format("sequence {}: token {} does not have the largest logit", b, id)};
   }
-  if (!agreement.rows_ok()) fail(agreement.summary());
-  built.state.rel_l2_err = std::fmax(built.state.rel_l2_err, agreement.worst_row());
+  if (!agreement.rows_ok()) verdict = {.detail = agreement.summary()};
+  verdict.rel_l2_err = agreement.worst_row();
+  verdict = on_all_ranks(device_, std::move(verdict));
+  if (!verdict.ok)
+    built.state.fail(Status::wrong_result, fmt::format("{} in the step: {}", when, verdict.detail));
+  built.state.rel_l2_err = std::fmax(built.state.rel_l2_err, verdict.rel_l2_err);
 }
 
 StepBench::Built& StepBench::build(const StepPlans& plans) {
@@ -119,6 +122,7 @@ StepBench::Built& StepBench::build(const StepPlans& plans) {
           plan && (plan->variant != call.entry->variant || !(plan->config == call.entry->config)))
         throw ResourceError(remark_);
   });
+  fail_on_all_ranks(device_, built.state);
   if (const double rate = device_.facts().read_gb_per_s; rate > 0)
     built.state.floor_us =
         step_bytes(spec_.model, spec_.dtype, spec_.batch, spec_.context, spec_.kv) / rate * 1e-3;
@@ -144,10 +148,12 @@ StepTimes StepBench::compare(const StepPlans& incumbent, const StepPlans& candid
     if (other.state.status == Status::ok) verify(other, *base.step.mapped().graph, "before timing");
     if (other.state.status != Status::ok || base.state.status != Status::ok) return;
     std::vector<ClockWatch> watches(timed_ones.size(), ClockWatch(device_));
-    const auto samples = interleave({.rounds = rounds}, timed_ones.size(), [&](std::size_t i) {
+    const auto take = [&](std::size_t i) {
       model_.pin(spec_.context);
       return timed(device_, *timed_ones[i]->step.mapped().graph, watches[i], false);
-    });
+    };
+    const auto samples =
+        interleave({.rounds = rounds}, timed_ones.size(), take, common_clock(device_, steady_seconds));
     for (std::size_t i = 0; i < samples.size(); ++i) {
       Measurement& m = measured.emplace_back(timed_ones[i]->state);
       put_samples(m, samples[i], 1);

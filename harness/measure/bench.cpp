@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "harness/measure/agreement.h"
 #include "harness/measure/interleave.h"
 #include "harness/measure/timed_samples.h"
 #include "harness/measure/tuning_ranges.h"
@@ -14,12 +15,6 @@ namespace {
 
 constexpr double kAbandonMargin = 1.02;  // clocks may drift this much between the best and a later one
 constexpr double kInterleavedTime = 4;   // in units of max_time, for each finalist
-
-/// The same time on all ranks, so that they sample equally often.
-Seconds common_clock(const Device& device, Seconds now) {
-  if (!device.group()) return now;
-  return [&device, now = std::move(now)] { return device.largest(now()); };
-}
 
 }  // namespace
 

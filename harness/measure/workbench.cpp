@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "harness/core/rank_group.h"
+#include "harness/measure/agreement.h"
 
 namespace warptune {
 namespace {
@@ -131,29 +131,6 @@ Verdict Workbench::unchanged(bool all_sets) {
   return {.detail = "an input was changed"};
 }
 
-/// Right where it is on all ranks; else the verdict of the first rank where it is wrong.
-Verdict Workbench::on_all_ranks(Verdict verdict) const {
-  RankGroup* const group = device_.group();
-  if (!group || group->ranks() == 1) return verdict;
-  struct Message {
-    bool ok;
-    double max_abs_err, rel_l2_err;
-    char detail[960];
-  };
-  Message mine{verdict.ok, verdict.max_abs_err, verdict.rel_l2_err, {}};
-  verdict.detail.copy(mine.detail, sizeof mine.detail - 1);
-  const std::vector<Message> all = group->all_gather(mine);
-  for (const Message& message : all) {
-    verdict.max_abs_err = std::fmax(verdict.max_abs_err, message.max_abs_err);
-    verdict.rel_l2_err = std::fmax(verdict.rel_l2_err, message.rel_l2_err);
-  }
-  if (const auto wrong = std::ranges::find(all, false, &Message::ok); wrong != all.end()) {
-    verdict.ok = false;
-    verdict.detail = fmt::format("rank {}: {}", wrong - all.begin(), wrong->detail);
-  }
-  return verdict;
-}
-
 /// Waits for all streams first: earlier launches must not write the outputs after the reset.
 void Workbench::reset_outputs() {
   device_.wait_for_all();
@@ -170,7 +147,7 @@ Verdict Workbench::verify(const std::function<void()>& run) {
     verdict.ok = inputs.ok;
     verdict.detail = inputs.detail;
   }
-  return on_all_ranks(std::move(verdict));
+  return on_all_ranks(device_, std::move(verdict));
 }
 
 Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
@@ -183,7 +160,7 @@ Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
     device_.synchronize();
     // Different bytes can be correct too: another order of additions.
     const bool same = device_.checksums(outputs()) == right;
-    Verdict verdict = on_all_ranks(same ? unchanged(false) : current_->compare(sets_.back()));
+    Verdict verdict = on_all_ranks(device_, same ? unchanged(false) : current_->compare(sets_.back()));
     if (verdict.ok) continue;
     verdict.detail = fmt::format("right in one run, wrong in another: {}", verdict.detail);
     return verdict;
@@ -196,7 +173,7 @@ Verdict Workbench::check_inputs() {
   if (verdict.ok)
     if (const std::string name = sets_.back().broken_guard_band(); !name.empty())
       verdict = {.detail = fmt::format("memory outside '{}' was written", name)};
-  return on_all_ranks(std::move(verdict));
+  return on_all_ranks(device_, std::move(verdict));
 }
 
 std::unique_ptr<CapturedGraph> Workbench::record(const Prepared& prepared, int launches, bool hot) {

@@ -75,7 +75,6 @@ class Workbench {
   std::vector<Region> inputs(bool all_sets) const;
   std::vector<Region> outputs() const;
   Verdict unchanged(bool all_sets);
-  Verdict on_all_ranks(Verdict verdict) const;
 
   Device& device_;
   const OpEntry& entry_;

@@ -340,6 +340,7 @@ Json to_json(const StepJob& job) {
           {"model", job.model},
           {"weights", job.spec.model.weights.str()},
           {"dtype", name_of(job.spec.dtype)},
+          {"ranks", job.spec.model.shard.ranks},
           {"batch", job.spec.batch},
           {"context", job.spec.context},
           {"kv", job.spec.kv.suffix()},
@@ -351,8 +352,9 @@ Json to_json(const StepJob& job) {
 
 StepJob step_job_of(const Json& json) {
   return {.model = get<std::string>(json, "model"),
-          .spec = {.model = {.weights = word(
-                                 [&] { return parse_weight_format(get<std::string>(json, "weights")); })},
+          .spec = {.model = {.weights =
+                                 word([&] { return parse_weight_format(get<std::string>(json, "weights")); }),
+                             .shard = {.ranks = get<int>(json, "ranks")}},
                    .dtype = word([&] { return parse_dtype(get<std::string>(json, "dtype")); }),
                    .batch = get<int>(json, "batch"),
                    .context = get<int>(json, "context"),

@@ -1,6 +1,6 @@
 #pragma once
-// The protocol between the tuning program and its worker: one JSON object per line. Ranks of a group get the same
-// lines, and each answers.
+// The protocol between the tuning program and its worker: one JSON object per line. Ranks of a group get the
+// same lines, and each answers.
 //   worker  {"type":"hello", facts}             {"type":"facts", facts}
 //           {"type":"result", measurement, "lost":true if the worker ends because its device is lost}
 //           {"type":"finalists", "times":[{main, hot, isolated}]}
@@ -12,7 +12,7 @@
 //           {"type":"job", op, dims, dtype, variant, config, options, best_us}
 //           {"type":"finalists", op, dims, dtype, options, rounds, other_caches, "finalists":[{variant,
 //           config}]}
-//           {"type":"step", model, dtype, batch, context, "kv":KvFormat::suffix(), seed, rounds,
+//           {"type":"step", model, dtype, ranks, batch, context, "kv":KvFormat::suffix(), seed, rounds,
 //           "incumbent":plans, "candidate":plans}
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -247,7 +247,7 @@ class Loader {
 
   void read_model(const YAML::Node& node) {
     yaml_.expect_keys(node, "an item of 'models'",
-                      {"model", "batch", "context", "prompt_len", "weights", "kv_dtype", "k_layout",
+                      {"model", "ranks", "batch", "context", "prompt_len", "weights", "kv_dtype", "k_layout",
                        "page_size", "window", "dtypes", "cache", "ops", "variants", "skip", "max_configs"});
     const ModelItem model = read_model_item(yaml_, node, folder_);
     const auto dtypes = node["dtypes"] ? dtypes_of(yaml_, node["dtypes"]) : dtypes_;
@@ -360,19 +360,20 @@ class Loader {
 }  // namespace
 
 int ranks_of(const Sweep& sweep) {
-  const auto has_ranks = [](const SweepItem& item) { return ranks_of(item.problem) > 1; };
-  const auto first = std::ranges::find_if(sweep.items, has_ranks);
-  if (first == sweep.items.end()) return 1;
-  const std::int64_t ranks = ranks_of(first->problem);
-  for (const SweepItem& item : sweep.items)
-    if (has_ranks(item) && ranks_of(item.problem) != ranks)
+  Problem first;
+  std::int64_t ranks = 1;
+  const auto add = [&](const Problem& problem, const std::string& where) {
+    const std::int64_t own = ranks_of(problem);
+    if (own == 1 || own == ranks) return;
+    if (ranks > 1)
       throw InputError(fmt::format("{}{} is for {} ranks, {} for {}; a sweep has one number of ranks",
-                                   item.where.empty() ? "" : item.where + ": ", item.problem.key(),
-                                   ranks_of(item.problem), first->problem.key(), ranks));
-  if (!sweep.steps.empty())
-    throw InputError(
-        fmt::format("{}{} is for {} ranks, 'steps' are for one GPU; they need a sweep of their own",
-                    first->where.empty() ? "" : first->where + ": ", first->problem.key(), ranks));
+                                   where.empty() ? "" : where + ": ", problem.key(), own, first.key(),
+                                   ranks));
+    first = problem;
+    ranks = own;
+  };
+  for (const SweepItem& item : sweep.items) add(item.problem, item.where);
+  for (const StepItem& item : sweep.steps) add(step_problem(item.spec), item.where);
   return static_cast<int>(ranks);
 }
 

@@ -40,6 +40,7 @@ struct StepItem {
   StepSpec spec;
   int candidates = 8;                   // plans per problem; parameters with in_step_only add more
   std::optional<StepPlans> plans = {};  // recorded: they are timed again, and no others
+  std::string where = {};               // "FILE:LINE"
 };
 
 }  // namespace warptune

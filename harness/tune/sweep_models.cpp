@@ -8,6 +8,7 @@
 #include "harness/core/limits.h"
 #include "harness/llama/gguf_model.h"
 #include "harness/llama/model_problems.h"
+#include "harness/llama/tensor_parallel.h"
 #include "harness/llama/weights.h"
 
 namespace warptune {
@@ -75,6 +76,14 @@ KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node, const Mode
   return with_window(format, model.window);
 }
 
+/// The part of rank 0 of 'ranks'.
+ModelConfig part_of(const YamlReader& yaml, const YAML::Node& node, const ModelConfig& model) {
+  const auto ranks = counts(yaml, node, "ranks", {1});
+  if (ranks.size() != 1) yaml.fail(node["ranks"], "'ranks' of a model is one number");
+  return yaml.at(node["ranks"] ? node["ranks"] : node,
+                 [&] { return split_over_ranks(model, 0, static_cast<int>(ranks[0])); });
+}
+
 /// The formats of 'weights', by default that of the model. Their groups divide its matrices.
 std::vector<WeightFormat> weights_of(const YamlReader& yaml, const YAML::Node& node,
                                      const ModelConfig& model) {
@@ -129,12 +138,13 @@ ModelConfig model_named(const std::string& name) { return is_preset(name) ? pres
 std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& node,
                                      const std::filesystem::path& folder, const std::vector<DType>& dtypes) {
   yaml.expect_keys(node, "an item of 'steps'",
-                   {"model", "batch", "context", "weights", "kv_dtype", "k_layout", "page_size", "window",
-                    "dtypes", "candidates"});
+                   {"model", "ranks", "batch", "context", "weights", "kv_dtype", "k_layout", "page_size",
+                    "window", "dtypes", "candidates"});
   for (const char* key : {"model", "context"})
     if (!node[key]) yaml.fail(node, fmt::format("an item of 'steps' needs '{}'", key));
   StepItem step{.model = full_name(yaml, node["model"], yaml.text(node["model"], "'model'"), folder)};
-  step.spec.model = yaml.at(node["model"], [&] { return model_named(step.model); });
+  step.where = yaml.where(node);
+  step.spec.model = part_of(yaml, node, yaml.at(node["model"], [&] { return model_named(step.model); }));
   step.spec.kv = kv_format_of(yaml, node, step.spec.model);
   const auto batches = counts(yaml, node, "batch", {1}), contexts = counts(yaml, node, "context");
   const auto limit = [&](const char* key, const std::vector<std::int64_t>& values, std::int64_t most) {
@@ -163,7 +173,7 @@ ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
   if (!node["model"]) yaml.fail(node, "an item of 'models' needs 'model'");
   const std::string name = yaml.text(node["model"], "'model'");
   const std::string full = full_name(yaml, node["model"], name, folder);
-  const ModelConfig model = yaml.at(node["model"], [&] { return model_named(full); });
+  const ModelConfig model = part_of(yaml, node, yaml.at(node["model"], [&] { return model_named(full); }));
   if (!node["context"] && !node["prompt_len"])
     yaml.fail(node, fmt::format("model '{}' needs 'context' (decode), 'prompt_len' (prefill) or both",
                                 brief(name)));

@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "harness/core/error.h"
-#include "harness/core/limits.h"
 #include "harness/core/rank_group.h"
+#include "harness/core/rank_identity.h"
+#include "harness/llama/tensor_parallel.h"
 #include "harness/measure/tuning_ranges.h"
 #include "harness/tune/protocol.h"
 #include "harness/tune/sweep_models.h"
@@ -83,11 +84,13 @@ void misbehave(const std::string& kind) {
   for (volatile unsigned spin = 0; kind == "loop";) spin = spin + 1;
 }
 
+int rank_of(const Device& device) { return device.group() ? device.group()->rank() : 0; }
+
 /// The faults that tests inject into work with this name.
 void inject_fault(const Device& device, const std::string& work) {
   const char* given = std::getenv("WARPTUNE_WORKER_FAULT");
   if (!given) return;
-  const std::string rank = std::to_string(device.group() ? device.group()->rank() : 0);
+  const std::string rank = std::to_string(rank_of(device));
   std::istringstream faults(given);
   for (std::string fault; std::getline(faults, fault, ';');) {
     const auto colon = fault.find(':'), at = fault.find('@');
@@ -100,11 +103,9 @@ void inject_fault(const Device& device, const std::string& work) {
 
 /// The group that the parent has put this process in; null where it is alone.
 std::shared_ptr<RankGroup> joined_group() {
-  const char *ranks = std::getenv("WARPTUNE_RANKS"), *rank = std::getenv("WARPTUNE_RANK"),
-             *group = std::getenv("WARPTUNE_GROUP");
-  if (!ranks || !rank || !group || std::string_view(ranks) == "1") return nullptr;
-  return std::make_shared<RankGroup>(group, static_cast<int>(whole_number(rank, "WARPTUNE_RANK")),
-                                     static_cast<int>(whole_number(ranks, "WARPTUNE_RANKS")));
+  const auto identity = take_rank_identity(1);
+  if (!identity || identity->ranks == 1) return nullptr;
+  return std::make_shared<RankGroup>(identity->group, identity->rank, identity->ranks);
 }
 
 bool same_options(const BenchOptions& a, const BenchOptions& b) {
@@ -189,7 +190,9 @@ class Steps {
     if (!bench_ || wanted != open_) {
       clear();
       StepSpec spec = job.spec;
-      spec.model = in_format(model_named(job.model), job.spec.model.weights);
+      const ModelConfig part =
+          split_over_ranks(model_named(job.model), rank_of(device_), job.spec.model.shard.ranks);
+      spec.model = in_format(part, job.spec.model.weights);
       try {
         bench_ = std::make_unique<StepBench>(ops_, device_, std::move(spec));
       } catch (const ResourceError& e) {
@@ -257,7 +260,7 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
   std::unique_ptr<Device> device;
   try {
     device = open_device(which, joined_group());
-    const bool is_first_rank = !device->group() || device->group()->rank() == 0;
+    const bool is_first_rank = rank_of(*device) == 0;
     lines.write(tagged("hello", to_json(device->facts())));
     Benches benches(ops, *device);
     Steps steps(ops, *device);

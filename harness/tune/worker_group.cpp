@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <functional>
 #include <limits>
 #include <random>
 #include <stdexcept>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/rank_identity.h"
 #include "harness/core/stopwatch.h"
 
 namespace warptune {
@@ -34,19 +35,6 @@ std::vector<std::string> worker_command(const std::filesystem::path& program, co
 
 /// A name that no other group has.
 std::string new_group_name() { return fmt::format("{}-{:08x}", ::getpid(), std::random_device{}()); }
-
-/// The environment of this process, with the rank in it.
-std::vector<std::string> environment_of(std::size_t rank, std::size_t ranks, const std::string& group) {
-  const std::array own = {fmt::format("WARPTUNE_RANK={}", rank), fmt::format("WARPTUNE_RANKS={}", ranks),
-                          "WARPTUNE_GROUP=" + group};
-  std::vector<std::string> variables(own.begin(), own.end());
-  for (char** variable = environ; *variable; ++variable) {
-    const std::string_view text = *variable, name = text.substr(0, text.find('=') + 1);
-    if (std::ranges::none_of(own, [&](const std::string& mine) { return mine.starts_with(name); }))
-      variables.emplace_back(text);
-  }
-  return variables;
-}
 
 /// A field of a message that may lack it.
 std::string text_or(const Json& message, const char* name, const char* otherwise) {
@@ -148,7 +136,9 @@ DeviceFacts WorkerGroup::start(double seconds) {
   for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
     std::vector<std::string> words = words_;
     words.insert(words.end(), {"--device", devices_[rank]});
-    processes_.emplace_back(std::move(words), environment_of(rank, devices_.size(), group));
+    processes_.emplace_back(std::move(words), environment_of({.rank = static_cast<int>(rank),
+                                                              .ranks = static_cast<int>(devices_.size()),
+                                                              .group = group}));
   }
   DeviceFacts first;
   ids_.clear();
@@ -221,16 +211,18 @@ auto WorkerGroup::read_all(const ByRank<Json>& messages, const char* type, Read&
 }
 
 /// What a launch by all ranks is worth: the time of rank 0, which is that of the slowest, or a failure.
-Measurement WorkerGroup::worst_of(const ByRank<Measurement>& measurements) const {
-  const auto& [rank, worst] =
-      *std::ranges::max_element(measurements, {}, [](const auto& entry) { return entry.second.status; });
-  const bool is_common = measurements.size() == devices_.size() &&
-                         std::ranges::all_of(measurements, [&, &m = worst](const auto& entry) {
-                           return entry.second.detail == m.detail;
-                         });
-  Measurement measurement = worst;
-  if (worst.status != Status::ok && !is_common) measurement.detail = named(rank, worst.detail);
-  return measurement;
+template <class Answer, class Part>
+Measurement WorkerGroup::worst_of(const ByRank<Answer>& answers, Part&& part) const {
+  ByRank<Measurement> measurements;
+  for (const auto& [rank, answer] : answers) measurements.emplace(rank, part(answer));
+  const auto status = [](const auto& entry) { return entry.second.status; };
+  const auto at = std::ranges::max_element(measurements, {}, status);
+  Measurement worst = at->second;
+  const auto says_the_same = [&](const auto& entry) { return entry.second.detail == worst.detail; };
+  const bool is_common =
+      measurements.size() == devices_.size() && std::ranges::all_of(measurements, says_the_same);
+  if (worst.status != Status::ok && !is_common) worst.detail = named(at->first, worst.detail);
+  return worst;
 }
 
 Measurement WorkerGroup::run(const Job& job, double seconds, const std::function<void()>& meanwhile) {
@@ -252,7 +244,7 @@ Measurement WorkerGroup::run_once(const Job& job, double seconds, const std::fun
   try {
     const auto measurements = read_all(replies.messages, "result", measurement_of);
     take_news(replies.messages.begin()->second);
-    return worst_of(measurements);
+    return worst_of(measurements, std::identity());
   } catch (const ProtocolError& e) {  // nothing that they say later can be trusted
     end();
     return {.status = Status::crash, .detail = e.what()};
@@ -288,16 +280,17 @@ std::vector<FinalistTimes> WorkerGroup::run(const FinalistsJob& job, double seco
   std::vector<FinalistTimes> worst(job.finalists.size());
   for (std::size_t i = 0; i < worst.size(); ++i)
     for (Measurement FinalistTimes::*part :
-         {&FinalistTimes::main, &FinalistTimes::hot, &FinalistTimes::isolated}) {
-      ByRank<Measurement> measurements;
-      for (const auto& [rank, list] : times) measurements.emplace(rank, list[i].*part);
-      worst[i].*part = worst_of(measurements);
-    }
+         {&FinalistTimes::main, &FinalistTimes::hot, &FinalistTimes::isolated})
+      worst[i].*part = worst_of(times, [&](const auto& list) { return list[i].*part; });
   return worst;
 }
 
 StepTimes WorkerGroup::run(const StepJob& job, double seconds) {
-  return answers(to_json(job), "step", seconds, step_times_of).at(0);
+  const auto times = answers(to_json(job), "step", seconds, step_times_of);
+  StepTimes worst = times.begin()->second;
+  for (Measurement StepTimes::*part : {&StepTimes::incumbent, &StepTimes::candidate})
+    worst.*part = worst_of(times, [&](const StepTimes& of_rank) { return of_rank.*part; });
+  return worst;
 }
 
 }  // namespace warptune

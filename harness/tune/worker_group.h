@@ -73,7 +73,9 @@ class WorkerGroup {
   void take_news(const nlohmann::json& answer);
   /// "rank 1: text" where there are several.
   std::string named(std::size_t rank, const std::string& text) const;
-  Measurement worst_of(const ByRank<Measurement>& measurements) const;
+  /// Of a part of each answer.
+  template <class Answer, class Part>
+  Measurement worst_of(const ByRank<Answer>& answers, Part&& part) const;
   /// Reads the answers of this type. Throws ProtocolError.
   template <class Read>
   auto read_all(const ByRank<nlohmann::json>& messages, const char* type, Read&& read) const;

@@ -119,7 +119,8 @@ TEST_F(Ranks, ARankThatIsKilledIsTriedAgain) {
                 "rank 1: the worker died of signal 9 (Killed); 3 workers in a row: out of memory");
 }
 
-/// A sweep of an op that each rank does alone, y = 2 x. On the host rank 1 does it wrong for 64 elements.
+/// A sweep of an op that each rank does alone, y = 2 x. On the host one rank does it wrong for 64
+/// elements.
 class OwnOp : public Ranks {
  protected:
   std::string own_sweep() {
@@ -127,8 +128,12 @@ class OwnOp : public Ranks {
 #ifdef __CUDACC_RTC__
 __device__ bool is_wrong() { return false; }
 #else
-extern "C" char* getenv(const char* name);
-bool is_wrong() { return getenv("WARPTUNE_RANK")[0] == '1'; }
+extern "C" int mkdir(const char* path, unsigned mode);
+bool is_wrong() {  // on the rank that makes the folder
+  static const bool makes = mkdir(")" << (folder_ / "wrong").string()
+                                        << R"(", 0700) == 0;
+  return makes;
+}
 #endif
 extern "C" __global__ void twice(const float* x, float* y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -165,7 +170,7 @@ TEST_F(OwnOp, AWrongResultOfOneRankIsWrong) {
   const auto found = first_rows(rows());
   ASSERT_EQ(found.size(), 2u) << ended.text;
   EXPECT_EQ(found[0].at("status"), "wrong_result");
-  EXPECT_EQ(found[0].at("detail").find("before timing: rank 1: "), 0u) << found[0].at("detail");
+  EXPECT_EQ(found[0].at("detail").find("before timing: rank "), 0u) << found[0].at("detail");
   EXPECT_EQ(found[1].at("status"), "ok") << found[1].at("detail");
 }
 
@@ -202,6 +207,28 @@ TEST_F(Ranks, AKilledProgramLeavesNoWorkerAndTheSweepResumes) {
   EXPECT_EQ(testing::statuses(rows()).size(), 3u);
 }
 
+TEST_F(Ranks, AStepIsTunedOnAllRanks) {
+  const std::string model = std::string(TEST_DATA) + "/golden/gqa";
+  const fs::path file = folder_ / "steps.yaml";
+  std::ofstream(file)
+      << kSampling << "dtypes: fp32\nfinalists: 2\nmodels:\n  - {model: " << model
+      << ", ranks: 2, context: 64, cache: hot, max_configs: 1, ops: [all_reduce_add_rms_norm, "
+         "embedding]}\nsteps:\n  - {model: "
+      << model << ", ranks: 2, context: 64}\n";
+  const Ended ended = tune(file.string(), "", "abort@1:step fuse_append=yes");
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  ASSERT_EQ(wisdom().steps().size(), 1u) << ended.text;
+  EXPECT_EQ(wisdom().steps().front().step.key(), "step[model=gqa,batch=1,context=64,ranks=2,dtype=fp32]");
+  int aborted = 0;
+  for (const auto& row : rows("steps")) {
+    const bool is_bad = row.at("status") != "ok";
+    aborted += is_bad;
+    EXPECT_TRUE(!is_bad || row.at("detail").starts_with("rank 1: the worker died of signal 6"))
+        << row.at("config") << row.at("detail");
+  }
+  EXPECT_EQ(aborted, 1) << ended.text;
+}
+
 TEST_F(Ranks, FourRanksRun) {
   const Ended ended = tune(sweep(all_reduce("64", "4")));
   EXPECT_EQ(ended.code, 0) << ended.text;
@@ -219,8 +246,11 @@ TEST_F(Ranks, BadInputIsOneSentence) {
           "sweep.yaml:4: all_reduce[bytes=64,ranks=4,dtype=bf16] is for 4 ranks, "
           "all_reduce[bytes=64,ranks=2,dtype=bf16] for 2; a sweep has one number of ranks");
   refused(sweep(all_reduce("64", "9")), "", "sweep.yaml:4: dim 'ranks' of op 'all_reduce' is 9");
-  refused(sweep(all_reduce("64"), "steps: [{model: llama3.2-1b, context: 512}]\n"), "",
-          "is for 2 ranks, 'steps' are for one GPU; they need a sweep of their own");
+  refused(sweep(all_reduce("64"), "steps: [{model: llama3.2-1b, ranks: 4, context: 512}]\n"), "",
+          "sweep.yaml:3: step[model=llama3.2-1b,batch=1,context=512,ranks=4,dtype=bf16] is for 4 ranks, "
+          "all_reduce[bytes=64,ranks=2,dtype=bf16] for 2");
+  refused(sweep(all_reduce("64"), "steps: [{model: llama3.2-1b, ranks: 3, context: 512}]\n"), "",
+          "sweep.yaml:3: llama3.2-1b has 32 query heads, which 3 ranks cannot split evenly");
   refused(good, "--device cuda:0",
           "device 'cuda:0': problems of 2 ranks need 2 GPUs, one each, or a multiple");
   refused(good, "--device host,host", "device 'host' is given twice");
