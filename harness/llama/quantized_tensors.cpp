@@ -38,7 +38,7 @@ const StoredTensor& need(const Checkpoint& checkpoint, const std::string& name, 
   return tensor;
 }
 /// The slice of a tensor whose whole shape is that of the axes.
-QuantizedTensors::Tensor need(const Checkpoint& checkpoint, const std::string& name, const Names& dtypes,
+QuantizedTensors::Tensor need(const Checkpoint& checkpoint, const std::string& name, const DTypeNames& dtypes,
                               const Slice& rows, const Slice& columns) {
   return sliced(need(checkpoint, name, dtypes, Shape{rows.stored, columns.stored}), rows, columns);
 }
