@@ -141,7 +141,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"step_without_context", "4: an item of 'steps' needs 'context'"},
       {"step_model", "3: unknown model 'llama3.2-2b'; did you mean 'llama3.2-1b'?"},
       {"step_prompt_len",
-       "4: unknown key 'prompt_len' in an item of 'steps'; known are model, batch, context, weights, "
+       "4: unknown key 'prompt_len' in an item of 'steps'; known are model, ranks, batch, context, weights, "
        "kv_dtype, k_layout, "
        "page_size, window, dtypes, candidates"},
       {"step_weights_group", "4: weights of 64 columns have no groups of 128; it must divide them"},
