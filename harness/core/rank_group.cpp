@@ -67,7 +67,7 @@ RankGroup::RankGroup(const std::string& name, int rank, int ranks, double second
     if (rank == 0) ::unlink(path_.c_str());
     throw;
   }
-  if (rank == 0) ::unlink(path_.c_str());
+  ::unlink(path_.c_str());  // all have joined; each does it, since rank 0 may be killed before it comes here
 }
 
 RankGroup::~RankGroup() {
