@@ -42,6 +42,7 @@ class Ranks {
     static_assert(std::is_trivially_copyable_v<T>);
     return group_ ? group_->all_gather(mine).front() : mine;
   }
+  bool of_first(bool mine) const { return of_first<int>(mine ? 1 : 0) != 0; }
   std::vector<std::vector<int>> of_first(const std::vector<std::vector<int>>& rows) const;
   std::vector<int> of_first(std::vector<int> numbers) const;
   /// A sentence that a rank has, empty where none has one.

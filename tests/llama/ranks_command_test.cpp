@@ -203,7 +203,7 @@ TEST_F(RanksCommand, BadInputIsOneSentence) {
   };
   for (const Bad& bad : {
            Bad{gqa + " --ranks 3", "", "gqa has 4 query heads, which 3 ranks cannot split evenly"},
-           Bad{gqa + " --ranks 9", "", "--ranks: Value 9 not in range [1 - 8]"},
+           Bad{gqa + " --ranks 9", "", "--ranks: Value 9 not in range 1 to 8"},
            Bad{gqa + " --ranks 2 --fuse-norm on", "",
                "--fuse-norm on needs one rank: 2 ranks add the residual in their exchange"},
            Bad{gqa + " --ranks 2", "RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 ",
