@@ -108,6 +108,7 @@ TEST_F(RanksCommand, ChecksAGoldenAndAppendsOneRow) {
     EXPECT_NE(output_.find("all_reduce_add_rms_norm"), std::string::npos) << output_;
     EXPECT_EQ(count_of(output_, "check against"), 1) << output_;
     EXPECT_EQ(last_row().at("ranks"), std::to_string(ranks));
+    EXPECT_TRUE(last_row().at("plan_set").ends_with(fmt::format("+ranks={}", ranks)));
     EXPECT_EQ(last_row().at("check"), "pass");
   }
   EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").size(), 2u);
