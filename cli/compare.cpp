@@ -15,7 +15,7 @@
 namespace warptune {
 namespace {
 
-struct Given {
+struct CompareArguments {
   std::string base, now;
   std::string wisdom, base_program, device = "auto", confirm_out;
   std::vector<std::string> models;
@@ -24,7 +24,7 @@ struct Given {
   ComparisonOutput output;
 };
 
-Comparison confirm(const Comparison& comparison, const Given& given) {
+Comparison confirm(const Comparison& comparison, const CompareArguments& given) {
   const ConfirmOptions options{.runs = given.confirm_runs,
                                .base_program = given.base_program,
                                .device = given.device,
@@ -35,7 +35,7 @@ Comparison confirm(const Comparison& comparison, const Given& given) {
   return confirm(comparison, Wisdom::load(given.wisdom), options);
 }
 
-int run_compare(Given& given) {
+int run_compare(CompareArguments& given) {
   const TextOutput output = given.output.open({given.base, given.now, given.wisdom});
   Comparison comparison =
       compare(read_timed_configs(given.base), read_timed_configs(given.now), given.options);
@@ -65,7 +65,7 @@ void add_compare(CLI::App& app, int& exit_code) {
       "    --confirm results/baseline/h200/wisdom.json\n"
       "Two sweeps:\n"
       "  warptune compare base/h200/quick.csv results/h200/quick.csv --format markdown -o changes.md");
-  const auto given = std::make_shared<Given>();
+  const auto given = std::make_shared<CompareArguments>();
   command->add_option("BASE", given->base, "The CSV of the earlier run")->required();
   command->add_option("NEW", given->now, "The CSV of the new run")->required();
   add_test_options(*command, given->options);

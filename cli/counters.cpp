@@ -26,7 +26,7 @@ namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-struct Given {
+struct CountersArguments {
   TargetOptions target;  // without a TARGET, `problem` filters the winners
   std::vector<std::string> metrics = default_metrics();
   std::string csv;
@@ -105,7 +105,7 @@ class CounterReader {
 
 /// The device of the rows: the one the winners were tuned on, else the GPU that runs the target. Without a
 /// GPU the name is empty and nothing is computed.
-DeviceFacts facts_of(const Given& given, const std::optional<WisdomInUse>& in_use) {
+DeviceFacts facts_of(const CountersArguments& given, const std::optional<WisdomInUse>& in_use) {
   DeviceFacts facts;
   if (in_use) {
     facts = known_device(in_use->wisdom.provenance().arch);
@@ -117,14 +117,15 @@ DeviceFacts facts_of(const Given& given, const std::optional<WisdomInUse>& in_us
   return facts;
 }
 
-std::vector<Subject> subjects_of(const Given& given, const std::optional<WisdomInUse>& in_use) {
+std::vector<Subject> subjects_of(const CountersArguments& given, const std::optional<WisdomInUse>& in_use) {
   if (!given.target.target.empty())
     return {{.target = target_of(given.target), .run_id = {}, .csv = given.csv}};
   if (!in_use)
     throw InputError("counters needs --wisdom, the file with the winners, or OP/VARIANT with --problem");
   std::vector<Subject> subjects;
   for (const Winner& winner : winners_of(given.target.kernels.ops(), in_use->wisdom, given.target.problem)) {
-    if (given.target.kernels.ops().find(winner.problem.op).variant(winner.variant).backend != Backend::cuda)
+    if (ranks_of(winner.problem) > 1 ||
+        given.target.kernels.ops().find(winner.problem.op).variant(winner.variant).backend != Backend::cuda)
       continue;
     const auto beside = [&] {
       return path_below(in_use->files.front().path.parent_path(),
@@ -174,7 +175,7 @@ void write_rows(const OpTable& ops, const Subject& subject, const std::vector<Ke
   }
 }
 
-int read_counters(const Given& given) {
+int read_counters(const CountersArguments& given) {
   const bool of_winners = !given.target.wisdom.empty() || (given.target.target.empty() && has_wisdom_path());
   const auto in_use = of_winners ? std::optional(target_wisdom(given.target)) : std::nullopt;
   const OpTable& ops = given.target.kernels.ops();
@@ -219,7 +220,7 @@ void add_counters(CLI::App& app, int& exit_code) {
       "  warptune counters --wisdom results/h200/wisdom.json --problem 'linear.*tokens=1,'\n"
       "  warptune counters rms_norm/vectorized --problem tokens=1,hidden=4096 \\\n"
       "    --config block=256,rows=1,vec=8,cache_hint=none,pdl=0 --csv counters.csv");
-  const auto given = std::make_shared<Given>();
+  const auto given = std::make_shared<CountersArguments>();
   add_target_options(*command, given->target);
   command->get_option("TARGET")->description(
       "OP/VARIANT, or a problem, for its winner; without it every winner in --wisdom");

@@ -13,8 +13,6 @@
 namespace warptune {
 namespace {
 
-constexpr double kMiB = 1 << 20;
-
 /// Watches a model while it is in scope.
 class Watch {
  public:
@@ -42,6 +40,7 @@ void dump_layers(Model& model, const std::vector<std::vector<int>>& prompts, int
   LayerDump dump(model.device(), folder, calls, steps);
   const Watch watch(model, dump);
   run();
+  constexpr double kMiB = 1 << 20;
   print("the layers of the prefill and of {} steps are in {}: {} files, {:.1f} MiB\n", steps, folder,
         dump.files(), dump.bytes() / kMiB);
 }

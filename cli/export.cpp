@@ -14,9 +14,11 @@
 #include "harness/core/parallel.h"
 #include "harness/core/print.h"
 #include "harness/core/problem_pattern.h"
+#include "harness/exchange/aic.h"
 #include "harness/export/export_folder.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/step_problem.h"
+#include "harness/results/output_file.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/sweep_models.h"
 #include "harness/tune/winners_sweep.h"
@@ -24,8 +26,8 @@
 namespace warptune {
 namespace {
 
-struct Given {
-  std::string wisdom, problem, model, dtype = "bf16", arch, output, stale = "refuse";
+struct ExportArguments {
+  std::string wisdom, problem, model, dtype = "bf16", arch, output, stale = "refuse", format = "cubins";
   std::vector<int> batches = {1};
   std::vector<std::int64_t> contexts, prompt_lens;
   std::vector<std::string> covers;
@@ -34,14 +36,14 @@ struct Given {
 };
 
 /// The device of the wisdom, with its measured peaks, if it has this architecture; else a known one.
-DeviceFacts facts_of(const Given& given) {
+DeviceFacts facts_of(const ExportArguments& given) {
   DeviceFacts facts = known_device(given.arch);
   const auto measured = read_device_file(std::filesystem::path(given.wisdom).parent_path() / "device.json");
   return measured && measured->arch == given.arch ? *measured : facts;
 }
 
 /// The problems of a model's decode steps and prefills, and those of steps that were tuned as a whole.
-std::vector<Problem> model_problems(const Given& given, ExportChooser& chooser) {
+std::vector<Problem> model_problems(const ExportArguments& given, ExportChooser& chooser) {
   const ModelConfig model = model_named(given.model);
   const DType dtype = parse_dtype(given.dtype);
   std::vector<Problem> problems;
@@ -84,6 +86,8 @@ std::vector<Problem> wisdom_problems(const OpTable& ops, const Wisdom& wisdom, c
                                      std::vector<std::string>& lost) {
   std::vector<Problem> problems;
   for (const Winner& winner : winners_of(ops, wisdom, pattern)) try {
+      if (const auto ranks = ranks_of(winner.problem); ranks > 1)
+        throw InputError(fmt::format("it runs on {} ranks; exported folders hold plans of one GPU", ranks));
       problems.push_back(ops.find(winner.problem.op).op.problem(winner.problem.dims, winner.problem.dtype));
     } catch (const InputError& e) {
       lost.push_back(fmt::format("{}: the winner '{}' is not exported: {}", winner.problem.key(),
@@ -92,7 +96,8 @@ std::vector<Problem> wisdom_problems(const OpTable& ops, const Wisdom& wisdom, c
   return problems;
 }
 
-void print_summary(const PlanTable& table, std::size_t cubins, const Given& given, const DeviceFacts& facts) {
+void print_summary(const PlanTable& table, std::size_t cubins, const ExportArguments& given,
+                   const DeviceFacts& facts) {
   std::map<std::string, std::size_t> sources;
   for (const ExportedPlan& plan : table.plans) ++sources[plan.choice.source];
   std::string list;
@@ -102,8 +107,34 @@ void print_summary(const PlanTable& table, std::size_t cubins, const Given& give
         facts.arch, facts.name);
 }
 
+/// Writes the winners as tables of times, without code.
+void export_aic(const ExportArguments& given) {
+  const std::filesystem::path folder = given.output;
+  Wisdom wisdom = Wisdom::load(given.wisdom);
+  Wisdom chosen(wisdom.provenance());
+  for (Winner& winner : winners_of(given.kernels.ops(), wisdom, given.problem)) chosen.put(std::move(winner));
+  const auto tables = aic_tables(given.kernels.ops(), chosen);
+  if (tables.empty())
+    throw InputError("the tables of AIConfigurator have a column for none of these winners");
+  std::vector<std::pair<OutputFile, const std::string*>> files;
+  for (const auto& [name, text] : tables)
+    files.emplace_back(OutputFile(folder / name, kind_that_begins("a table of AIConfigurator", {kAicColumns}),
+                                  {given.wisdom}, false),
+                       &text);
+  std::filesystem::create_directories(folder);
+  for (const auto& [file, text] : files) {
+    file.write(*text);
+    print("{}: {} rows\n", file.path().string(), std::ranges::count(*text, '\n') - 1);
+  }
+}
+
 /// Returns whether every winner is exported, or the recorded next best of one that calls a library.
-bool export_winners(const Given& given) {
+bool export_winners(const ExportArguments& given) {
+  if (given.format == "aic") {
+    export_aic(given);
+    return true;
+  }
+  if (given.arch.empty()) throw InputError("--arch is required: the architecture of the cubins");
   if (!given.model.empty() && given.contexts.empty() && given.prompt_lens.empty())
     throw InputError("--model needs --context (decode steps), --prompt-len (prefills) or both");
   if (given.model.empty() && (!given.contexts.empty() || !given.prompt_lens.empty()))
@@ -158,14 +189,21 @@ void add_export(CLI::App& app, int& exit_code) {
       "  warptune export --wisdom results/h200/wisdom.json --model llama3-8b --batch 1,8 --context 512,4096 "
       "--arch sm_90a -o winners\n"
       "  warptune export --wisdom results/h200/wisdom.json --problem rms_norm --cover tokens=1:4096 "
-      "--arch sm_90a -o winners");
-  const auto given = std::make_shared<Given>();
+      "--arch sm_90a -o winners\n"
+      "  warptune export --wisdom results/h200/wisdom.json --format aic -o h200_sxm/warptune/0.2.0");
+  const auto given = std::make_shared<ExportArguments>();
   command->add_option("--wisdom", given->wisdom, "The winners")->required();
-  command->add_option("--arch", given->arch, fmt::format("The architecture: {}", known_archs()))->required();
+  command->add_option("--arch", given->arch, fmt::format("The architecture: {}", known_archs()));
   command
       ->add_option("-o,--output", given->output,
                    "The folder; a new or empty one, or an earlier export, which is replaced")
       ->required();
+  command
+      ->add_option("--format", given->format,
+                   "cubins: code and all that a launch needs; aic: only times, in the tables of NVIDIA "
+                   "AIConfigurator")
+      ->check(CLI::IsMember({"cubins", "aic"}))
+      ->capture_default_str();
   add_problem_filter(*command, given->problem);
   auto* model = command->add_option("--model", given->model,
                                     "The problems of this model: a preset, or the folder of a checkpoint");

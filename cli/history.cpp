@@ -21,7 +21,7 @@ namespace warptune {
 namespace {
 namespace fs = std::filesystem;
 
-struct Given {
+struct HistoryArguments {
   std::string folder, row, before;
   std::vector<std::string> csvs;
   std::size_t keep = 0;
@@ -33,7 +33,7 @@ std::string name_of(const TimedConfig& row) {
   return row.problem + " " + row.variant + (row.config.empty() ? "" : " ") + row.config;
 }
 
-std::vector<HistoryRun> runs_of(const Given& given) {
+std::vector<HistoryRun> runs_of(const HistoryArguments& given) {
   std::vector<HistoryRun> runs = read_history(history_files(given.folder));
   const Pattern wanted(given.row, "--row");
   for (HistoryRun& run : runs)
@@ -41,12 +41,12 @@ std::vector<HistoryRun> runs_of(const Given& given) {
   return runs;
 }
 
-void add(const Given& given) {
+void add(const HistoryArguments& given) {
   for (const std::string& csv : given.csvs)
     for (const fs::path& file : add_to_history(given.folder, read_sweep(csv))) print("{}\n", file.string());
 }
 
-void list(const Given& given) {
+void list(const HistoryArguments& given) {
   TextTable table(
       {text_column("run"), text_column("commit"), text_column("device"), text_column("driver"), {"KiB"}});
   for (const HistoryFile& file : history_files(given.folder))
@@ -61,7 +61,7 @@ std::string label(const TimedConfig& row) {
   return entry ? label_of(entry->op, row.problem) : row.problem;
 }
 
-void show(const Given& given) {
+void show(const HistoryArguments& given) {
   const std::vector<HistoryRun> runs = runs_of(given);
   std::vector<std::string> keys;  // in the order of their first runs
   std::map<std::string, std::vector<std::pair<const HistoryRun*, const TimedConfig*>>> points;
@@ -103,7 +103,7 @@ void show(const Given& given) {
   print(stdout, table);
 }
 
-void prune(const Given& given) {
+void prune(const HistoryArguments& given) {
   std::map<std::string, std::vector<HistoryFile>> by_device;  // the oldest first
   for (HistoryFile& file : history_files(given.folder)) by_device[file.device].push_back(std::move(file));
   for (const auto& [device, files] : by_device)
@@ -115,7 +115,7 @@ void prune(const Given& given) {
     }
 }
 
-int check(const Given& given) {
+int check(const HistoryArguments& given) {
   const TextOutput output = given.output.open({given.folder});
   const Comparison comparison = check_history(runs_of(given), given.check);
   output.write(given.output.formatted(comparison));
@@ -143,8 +143,8 @@ void add_history(CLI::App& app, int& exit_code) {
       "  warptune history show history --row 'rms_norm.*tokens=1,'\n"
       "  warptune history check history --since 20261101 --format markdown\n"
       "  warptune history prune history --keep 100");
-  const auto given = std::make_shared<Given>();
-  const auto command = [&](const char* name, const char* what, void (*run)(const Given&)) {
+  const auto given = std::make_shared<HistoryArguments>();
+  const auto command = [&](const char* name, const char* what, void (*run)(const HistoryArguments&)) {
     CLI::App* added = history->add_subcommand(name, what);
     added->add_option("DIR", given->folder, "The folder")->required();
     if (run) added->callback([given, run] { run(*given); });

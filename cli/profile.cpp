@@ -19,7 +19,7 @@
 namespace warptune {
 namespace {
 
-struct Given {
+struct ProfileArguments {
   TargetOptions target;
   std::string tool, output = "profile";
   bool inside = false, force = false;
@@ -48,7 +48,7 @@ void add_profile(CLI::App& app, int&) {
       "  warptune profile 'rms_norm[tokens=1,hidden=4096]' --wisdom results/h200/wisdom.json --run ncu\n"
       "  warptune profile rms_norm/vectorized --problem tokens=1,hidden=4096 \\\n"
       "    --config block=256,rows=1,vec=8,cache_hint=none,pdl=0");
-  const auto given = std::make_shared<Given>();
+  const auto given = std::make_shared<ProfileArguments>();
   add_target_options(*command, given->target);
   command->get_option("TARGET")->required();
   command->add_option("--run", given->tool, "Run this profiler instead of printing the commands")

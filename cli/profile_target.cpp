@@ -66,7 +66,9 @@ WisdomInUse target_wisdom(const TargetOptions& given) {
   return required_wisdom(given.wisdom, given.device, "--wisdom FILE");
 }
 
-ProfileTarget target_of(const TargetOptions& given) {
+namespace {
+
+ProfileTarget any_target_of(const TargetOptions& given) {
   if (given.target.find('[') != std::string::npos) {
     if ((given.wisdom.empty() && !has_wisdom_path()) || !given.problem.empty())
       throw InputError("a problem needs --wisdom, the file with its winner, and takes no --problem");
@@ -87,6 +89,15 @@ ProfileTarget target_of(const TargetOptions& given) {
           .config = config,
           .device = given.device,
           .kernel_files = given.kernels.files()};
+}
+
+}  // namespace
+
+ProfileTarget target_of(const TargetOptions& given) {
+  ProfileTarget target = any_target_of(given);
+  if (const auto ranks = ranks_of(target.problem); ranks > 1)
+    throw InputError(fmt::format("{} runs on {} ranks; a profiler starts one", target.problem.key(), ranks));
+  return target;
 }
 
 void note_unlisted(const OpTable& ops, const ProfileTarget& target) {

@@ -25,7 +25,7 @@ WisdomInUse target_wisdom(const TargetOptions& options);
 /// InputError.
 Problem problem_of(const OpTable& ops, const std::string& text, const std::string& dtype);
 
-/// Throws InputError for an unknown name, and where the wisdom holds no such winner.
+/// Throws InputError for an unknown name, a problem of several ranks, and where the wisdom holds no such winner.
 ProfileTarget target_of(const TargetOptions& options);
 
 /// Notes values that the variant does not list: a sweep may try them, so they are no error.

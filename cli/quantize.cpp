@@ -12,7 +12,7 @@
 namespace warptune {
 namespace {
 
-struct Given {
+struct QuantizeArguments {
   std::string model, weights, out;
 };
 
@@ -22,7 +22,7 @@ std::string size_text(std::int64_t bytes) {
   return fmt::format("{:.1f} {}", static_cast<double>(bytes) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
 }
 
-void write_quantized(const Given& given) {
+void write_quantized(const QuantizeArguments& given) {
   const Stopwatch watch;
   const WeightFormat format = parse_weight_format(given.weights);
   const QuantizedCheckpoint written = quantize_checkpoint(given.model, format, given.out);
@@ -43,7 +43,7 @@ void add_quantize(CLI::App& app, int&) {
       "  warptune quantize --model DIR --weights int4 --out DIR-int4\n"
       "  warptune quantize --model DIR --weights int4:group=32 --out DIR-int4\n"
       "  warptune quantize --model DIR --weights fp8 --out DIR-fp8");
-  const auto given = std::make_shared<Given>();
+  const auto given = std::make_shared<QuantizeArguments>();
   command->add_option("--model", given->model, "The folder of a Hugging Face checkpoint in 16 or 32 bits")
       ->required();
   command

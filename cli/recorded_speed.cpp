@@ -4,6 +4,7 @@
 
 #include "harness/core/error.h"
 #include "harness/measure/bench.h"
+#include "harness/results/published.h"
 
 namespace warptune {
 
@@ -14,6 +15,7 @@ Speed recorded_speed(const OpEntry& entry, const Problem& problem, double time_u
     const Problem whole = entry.op.problem(problem.dims, problem.dtype);  // with the dims that a file omits
     speed.cost = entry.op.cost(whole);
     if (facts) speed.floor_us = floor_us(*facts, speed.cost, whole);
+    if (winner) speed.published = published_time(winner->made_on.device, entry.op, whole.key());
   } catch (const InputError&) {  // dims of another program
   }
   if (!winner) return speed;

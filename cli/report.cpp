@@ -22,13 +22,13 @@ OutputKind page_kind() {
           }};
 }
 
-struct Given {
+struct ReportArguments {
   std::vector<std::string> results;
   std::string title = "warptune report", history, site;
   OutputOption output{"report.html"};
 };
 
-void write_page(const Given& given) {
+void write_page(const ReportArguments& given) {
   const TextOutput output = given.output.open(page_kind(), given.results);
   ResultsSet set = read_results({given.results.begin(), given.results.end()});
   if (!given.history.empty()) add_history(set, given.history);
@@ -37,7 +37,7 @@ void write_page(const Given& given) {
   print("{}: {} rows of sweeps, {} of decode\n", given.output.path(), set.rows.size(), set.decode.size());
 }
 
-void write_site(const Given& given) {
+void write_site(const ReportArguments& given) {
   std::vector<std::string> notes;
   const std::vector<SitePage> pages = site_pages(ops(), given.history, given.title, notes);
   for (const std::string& note : notes) print_note(note);
@@ -63,7 +63,7 @@ void add_report(CLI::App& app, int&) {
       "  warptune report results -o report.html\n"
       "  warptune report results/h200/llama2-7b.csv --history history --title 'LLaMA-2 7B on H200'\n"
       "  warptune report --history history --site public");
-  const auto given = std::make_shared<Given>();
+  const auto given = std::make_shared<ReportArguments>();
   command->add_option("RESULTS", given->results, "CSV files, or folders with CSV files");
   given->output.add_to(*command, "The page");
   command->add_option("--title", given->title, "Its heading")->capture_default_str();

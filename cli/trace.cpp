@@ -21,16 +21,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Given {
+struct TraceArguments {
   std::vector<std::string> files;
   std::string name = "trace", csv, folder;
   OutputOption sweep;  // that import-trace writes
   bool force = false;
 };
 
-Traces traces_of(const Given& given) { return read_traces(ops(), {given.files.begin(), given.files.end()}); }
+Traces traces_of(const TraceArguments& given) {
+  return read_traces(ops(), {given.files.begin(), given.files.end()});
+}
 
-void import_trace(const Given& given) {
+void import_trace(const TraceArguments& given) {
   if (const std::string fault = fault_of_sweep_name(given.name); !fault.empty())
     throw InputError(fmt::format("--name '{}' cannot name a sweep: {}", given.name, fault));
   const TextOutput output = given.sweep.open(
@@ -52,7 +54,7 @@ OutputKind kind_of(const fs::path& file) {
 }
 
 /// All files are checked before the first is written.
-void export_trace(const Given& given) {
+void export_trace(const TraceArguments& given) {
   expect_writable(given.folder);
   const ExportedTraces exported = export_traces(ops(), KernelSources(), traces_of(given), given.csv);
   for (const std::string& sentence : exported.left_out) print_error("leaves out " + sentence);
@@ -70,7 +72,7 @@ void export_trace(const Given& given) {
 }  // namespace
 
 void add_trace(CLI::App& app, int&) {
-  const auto given = std::make_shared<Given>();
+  const auto given = std::make_shared<TraceArguments>();
   const char* files = "Definitions (*.json) and workloads (*.jsonl)";
   auto* load =
       app.add_subcommand("import-trace", "Makes a sweep of the workloads of flashinfer-bench definitions");

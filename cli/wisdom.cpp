@@ -27,7 +27,7 @@
 namespace warptune {
 namespace {
 
-struct Given {
+struct WisdomArguments {
   std::string file, op, problem, variant, format = "json";
   bool compile = false;
   KernelOption kernels;
@@ -69,7 +69,7 @@ void print_steps(const Wisdom& wisdom) {
   }
 }
 
-void show_wisdom(const Given& given) {
+void show_wisdom(const WisdomArguments& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
   for (const std::string& sentence : unknown_winners(given.kernels.ops(), wisdom)) print_error(sentence);
   auto winners =
@@ -114,7 +114,7 @@ CodeState code_state(const OpTable& ops, const Compiler& compiler, const Winner&
 }
 
 /// Needs no GPU. Returns whether the code of every winner is known and unchanged, and its times are possible.
-bool check_wisdom(const Given& given) {
+bool check_wisdom(const WisdomArguments& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
   const Compiler compiler(KernelSources(), default_cache_folder());
   std::vector<Winner> winners = wisdom.winners();
@@ -143,7 +143,7 @@ bool check_wisdom(const Given& given) {
   return all_hold;
 }
 
-std::string exported(const Wisdom& wisdom, const Given& given) {
+std::string exported(const Wisdom& wisdom, const WisdomArguments& given) {
   if (given.format == "json") return wisdom.to_json();
   if (given.format == "header") return to_header(wisdom);
   const std::string& device = wisdom.provenance().device;
@@ -162,7 +162,7 @@ OutputKind kind_of_format(const std::string& format) {
                           {"{\n  \"context\": {\n    \"executable\": \"warptune wisdom export\""});
 }
 
-void export_wisdom(const Given& given) {
+void export_wisdom(const WisdomArguments& given) {
   const TextOutput output = given.output.open(kind_of_format(given.format), {given.file});
   const Wisdom wisdom = Wisdom::load(given.file);
   if (const auto unknown = unknown_winners(given.kernels.ops(), wisdom); !unknown.empty())
@@ -185,7 +185,7 @@ void add_wisdom(CLI::App& app, int& exit_code) {
       "  warptune wisdom watch results/h200/wisdom.json -o watched.json\n"
       "  warptune wisdom push /mnt/team/wisdom --wisdom results/h200/wisdom.json\n"
       "  warptune wisdom pull /mnt/team/wisdom --wisdom results/h200/wisdom.json");
-  const auto given = std::make_shared<Given>();
+  const auto given = std::make_shared<WisdomArguments>();
   auto* show = command->add_subcommand("show", "Prints a table of the winners with their speed");
   show->add_option("WISDOM", given->file, "wisdom.json")->required();
   show->add_option("--op", given->op, "Only winners of this op");

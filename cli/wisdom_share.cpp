@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Given {
+struct WisdomShareArguments {
   std::string store, wisdom, device, output = "results";
 };
 
@@ -28,13 +28,13 @@ std::string winners_and_steps(std::size_t winners, std::size_t steps) {
 }
 
 /// --wisdom, else OUT/<device>/wisdom.json.
-fs::path local_file(const Given& given) {
+fs::path local_file(const WisdomShareArguments& given) {
   if (!given.wisdom.empty()) return given.wisdom;
   const DeviceFacts facts = facts_of_device(given.device.empty() ? "auto" : given.device);
   return fs::path(given.output) / facts.slug() / "wisdom.json";
 }
 
-void push(const Given& given) {
+void push(const WisdomShareArguments& given) {
   const WisdomStore store(given.store);
   const auto pushed = store.push(Wisdom::load(local_file(given)));
   for (const std::string& sentence : pushed.damaged) print_error(sentence);
@@ -55,7 +55,7 @@ void expect_no_object(const fs::path& file, const WisdomStore& store) {
 
 /// The winners are judged for --device; without it for the device of an existing file, which this machine
 /// need not have.
-void pull(const Given& given) {
+void pull(const WisdomShareArguments& given) {
   const WisdomStore store(given.store);
   const fs::path file = local_file(given);
   expect_no_object(file, store);
@@ -71,7 +71,7 @@ void pull(const Given& given) {
         pulled.changed ? "written" : "nothing new");
 }
 
-void list(const Given& given) {
+void list(const WisdomShareArguments& given) {
   const DeviceFacts facts = facts_of_device(given.device.empty() ? "auto" : given.device);
   const WisdomInUse in_use = wisdom_in_use("", facts, fs::path(given.output) / facts.slug() / "wisdom.json");
   TextTable table({text_column("file"), {"winners"}, {"steps"}, {"in use"}, text_column("hash")});
@@ -89,8 +89,8 @@ void list(const Given& given) {
 }  // namespace
 
 void add_wisdom_share(CLI::App& wisdom) {
-  const auto given = std::make_shared<Given>();
-  const auto add = [&](const char* name, const char* what, void (*run)(const Given&)) {
+  const auto given = std::make_shared<WisdomShareArguments>();
+  const auto add = [&](const char* name, const char* what, void (*run)(const WisdomShareArguments&)) {
     CLI::App* command = wisdom.add_subcommand(name, what);
     command->callback([given, run] { run(*given); });
     command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host");

@@ -89,7 +89,7 @@ class Build:
         self.tree, self.folder = (folder / "tree").resolve(), (folder / "build").resolve()
         flags = os.environ.get("CXXFLAGS", "-O0 -DNDEBUG")
         subprocess.run(["cmake", "-S", self.tree, "-B", self.folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
-                        "-DCMAKE_CXX_FLAGS=" + flags], check=True, stdout=subprocess.DEVNULL)
+                        "-DWARPTUNE_UNITY=OFF", "-DCMAKE_CXX_FLAGS=" + flags], check=True, stdout=subprocess.DEVNULL)
         commands = json.loads((self.folder / "compile_commands.json").read_text())
         self.compile_commands = {c["file"]: c["command"] for c in commands}
 

@@ -6,6 +6,10 @@
 
 namespace warptune::testing {
 
+inline const std::pair<std::string, std::string> kDsx{"k_layout", "dsx"}, kAppend{"append", "yes"},
+    kBias{"bias", "yes"}, kProject{"epilogue", "project"}, kInterleaved{"style", "interleaved"},
+    kDynamicNtk{"scaling", "dynamic_ntk"};
+
 /// A problem of attention_decode.
 inline Dims dims(int batch, int q_heads, int kv_heads, int head_dim, int context, Dims more = {}) {
   Dims d{{"batch", std::to_string(batch)},

@@ -48,6 +48,16 @@ inline Ended run_shell(std::string command, const std::string& streams = "2>&1")
   return ended;
 }
 
+/// The program with these arguments.
+inline Ended run(const std::string& arguments, const std::string& streams = "2>&1") {
+  return run_shell("{} " + arguments, streams);
+}
+
+/// Whether it printed this.
+inline bool has(const Ended& ended, const std::string& text) {
+  return ended.text.find(text) != std::string::npos;
+}
+
 /// A new empty folder for one test.
 inline std::filesystem::path fresh_folder(const std::string& name) {
   const auto path = std::filesystem::path(::testing::TempDir()) / name;

@@ -87,5 +87,6 @@ void check_on_gpu(const OpEntry& entry, const Choose& choose);
 void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype);
 
 inline constexpr DType kFloats[] = {DType::fp32, DType::fp16, DType::bf16};
+inline constexpr DType kFp32[] = {DType::fp32}, kInts[] = {DType::int32};
 
 }  // namespace warptune::testing

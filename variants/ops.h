@@ -13,12 +13,16 @@ std::vector<Variant> advance_cuda();
 std::vector<Variant> advance_host();
 
 Op all_gather();
+std::vector<Variant> all_gather_cuda();
 std::vector<Variant> all_gather_host();
 
 Op all_reduce();
+std::vector<Variant> all_reduce_cuda();
 std::vector<Variant> all_reduce_host();
+std::vector<Variant> all_reduce_nccl();  // in a build with NCCL
 
 Op all_reduce_add_rms_norm();
+std::vector<Variant> all_reduce_add_rms_norm_cuda();
 std::vector<Variant> all_reduce_add_rms_norm_host();
 
 Op argmax();

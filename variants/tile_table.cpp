@@ -34,6 +34,7 @@ std::vector<Tile> tile_rows() {
                         " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128 key_load_bytes=16 "
                         "append_store=element",
                     among = "among the fastest in results/h200",
+                    two_h100 = "the fastest of docs/lessons/all_reduce.md, on two H100",
                     quantized = "among the fastest in results/h100/evidence/linear_quantized.csv";
   std::vector<Tile> rows = {
       // Prompts
@@ -215,6 +216,13 @@ std::vector<Tile> tile_rows() {
       tile("causal_mask", "vectorized", 1, "block=256 unroll=1 vec<=8 cache_hint=none",
            "16 bytes per thread"),
       tile("advance", "naive", 1, "block=32 pdl<=1", among),
+      // Between GPUs
+      tile("all_reduce", "one_shot", 1, "block<=bytes<=524288?128:256 per_thread=1 pdl<=1", two_h100),
+      tile("all_gather", "one_shot", 1, "block<=128 per_thread=1 pdl<=1", two_h100),
+      tile("all_reduce_add_rms_norm", "one_shot", "has_clusters && hidden >= 2048",
+           "block=128 cluster=hidden>=8192&&tokens<=4?8:(hidden>=4096?4:2) pdl<=1", two_h100),
+      tile("all_reduce_add_rms_norm", "one_shot", 1,
+           "block<=hidden*dtype_bytes/16<=512?hidden*dtype_bytes/16:512 cluster=1 pdl<=1", two_h100),
   };
 #if !WARPTUNE_HAS_CUBLASLT
   std::erase_if(rows, [](const Tile& row) { return row.variant == "cublaslt"; });
@@ -270,6 +278,10 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
     add("add_rms_norm", rows);
     add("embedding", Assignment{{"tokens", tokens}, {"vocab", 32000}, {"hidden", 4096}});
     add("swiglu", Assignment{{"tokens", tokens}, {"intermediate", 11008}});
+    for (const std::int64_t hidden : {1024, 4096, 8192})
+      add("all_reduce_add_rms_norm", Assignment{{"tokens", tokens}, {"hidden", hidden}, {"ranks", 2}});
+    add("all_reduce", Assignment{{"bytes", 8192 * tokens}, {"ranks", 2}});
+    add("all_gather", Assignment{{"tokens", tokens}, {"columns", 64128}, {"ranks", 2}});
     add("rope_append", Assignment{{"tokens", tokens}, {"q_heads", 32}, {"kv_heads", 8}, {"head_dim", 128}});
   }
   for (const std::int64_t batch : {1, 64}) {

@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::size_t kMaxBytes = 120, kBytesQuoted = 80;
 
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u; }  // UTF-8
-
 /// The bytes of the UTF-8 character that a text begins with; 0 where it is malformed or a control character.
 std::size_t character_bytes(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
@@ -47,6 +45,8 @@ std::size_t edits(std::string_view a, std::string_view b, std::size_t enough) {
 }
 
 }  // namespace
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u; }
 
 std::string printable(std::string_view text) {
   std::string line;

@@ -7,6 +7,9 @@
 
 namespace warptune {
 
+/// Whether a byte continues a character of UTF-8.
+bool continues_character(char c);
+
 /// The text with control characters and bytes that are not UTF-8 escaped: "\n", "\x1b", "\xff".
 std::string printable(std::string_view text);
 

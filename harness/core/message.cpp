@@ -11,8 +11,6 @@ namespace {
 constexpr std::string_view kCut = " ... ";
 constexpr std::size_t kTail = 120;
 
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u; }  // UTF-8
-
 void print(std::string_view kind, std::string_view sentence, std::FILE* to) noexcept try {
   const std::string line = one_line(std::string(kind) + std::string(sentence)) + '\n';
   std::fwrite(line.data(), 1, line.size(), to);

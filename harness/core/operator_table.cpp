@@ -11,7 +11,7 @@
 namespace warptune {
 namespace {
 
-using Values = std::span<const double>;
+using Operands = std::span<const double>;
 
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kAnyNumber = 256;
@@ -20,59 +20,59 @@ double finite(double value) { return std::isfinite(value) ? value : kNoNumber; }
 
 /// A function of <cmath>.
 template <double (*function)(double)>
-double unary(Values v) {
+double unary(Operands v) {
   return finite(function(v[0]));
 }
 
 template <class Operator>
-double arithmetic(Values v) {
+double arithmetic(Operands v) {
   return finite(Operator()(v[0], v[1]));
 }
 
 template <class Compare>
-double comparison(Values v) {
+double comparison(Operands v) {
   return std::isunordered(v[0], v[1]) ? kNoNumber : Compare()(v[0], v[1]);
 }
 
-double logical_and(Values v) {
+double logical_and(Operands v) {
   if (v[0] == 0) return 0;
   return std::isunordered(v[0], v[1]) ? kNoNumber : v[1] != 0;
 }
 
-double logical_or(Values v) {
+double logical_or(Operands v) {
   if (!std::isnan(v[0]) && v[0] != 0) return 1;
   return std::isunordered(v[0], v[1]) ? kNoNumber : v[1] != 0;
 }
 
-double logical_not(Values v) { return std::isnan(v[0]) ? v[0] : v[0] == 0; }
-double negative(Values v) { return -v[0]; }
-double same(Values v) { return v[0]; }
+double logical_not(Operands v) { return std::isnan(v[0]) ? v[0] : v[0] == 0; }
+double negative(Operands v) { return -v[0]; }
+double same(Operands v) { return v[0]; }
 
-double if_else(Values v) {
+double if_else(Operands v) {
   if (std::isnan(v[0])) return kNoNumber;
   return v[0] != 0 ? v[1] : v[2];
 }
 
-bool any_nan(Values v) {
+bool any_nan(Operands v) {
   return std::ranges::any_of(v, [](double value) { return std::isnan(value); });
 }
 
 /// Whether the first value is one of the others.
-double is_in(Values v) { return any_nan(v) ? kNoNumber : std::ranges::find(v.subspan(1), v[0]) != v.end(); }
-double is_not_in(Values v) { return logical_not(std::array{is_in(v)}); }
+double is_in(Operands v) { return any_nan(v) ? kNoNumber : std::ranges::find(v.subspan(1), v[0]) != v.end(); }
+double is_not_in(Operands v) { return logical_not(std::array{is_in(v)}); }
 
-double remainder(Values v) { return finite(std::fmod(v[0], v[1])); }
-double floor_div(Values v) { return finite(std::floor(v[0] / v[1])); }
-double ceil_div(Values v) { return finite(std::ceil(v[0] / v[1])); }
+double remainder(Operands v) { return finite(std::fmod(v[0], v[1])); }
+double floor_div(Operands v) { return finite(std::floor(v[0] / v[1])); }
+double ceil_div(Operands v) { return finite(std::ceil(v[0] / v[1])); }
 /// std::pow(NaN, 0) and std::pow(1, NaN) are 1.
-double power(Values v) { return any_nan(v) ? kNoNumber : finite(std::pow(v[0], v[1])); }
+double power(Operands v) { return any_nan(v) ? kNoNumber : finite(std::pow(v[0], v[1])); }
 
-double sign(Values v) { return std::isnan(v[0]) ? v[0] : (v[0] > 0) - (v[0] < 0); }
-double rint(Values v) { return finite(std::floor(v[0] + 0.5)); }
-double inverse_tangent(Values v) { return finite(std::atan2(v[0], v[1])); }
+double sign(Operands v) { return std::isnan(v[0]) ? v[0] : (v[0] > 0) - (v[0] < 0); }
+double rint(Operands v) { return finite(std::floor(v[0] + 0.5)); }
+double inverse_tangent(Operands v) { return finite(std::atan2(v[0], v[1])); }
 
 /// NaN unless all are integers that an int64 holds exactly, and none is negative.
-double greatest_common_divisor(Values v) {
+double greatest_common_divisor(Operands v) {
   constexpr double kLargest = 9007199254740992;
   std::int64_t divisor = 0;
   for (const double value : v) {
@@ -82,14 +82,14 @@ double greatest_common_divisor(Values v) {
   return static_cast<double>(divisor);
 }
 
-double sum(Values v) { return finite(std::accumulate(v.begin(), v.end(), 0.0)); }
-double average(Values v) { return finite(sum(v) / static_cast<double>(v.size())); }
-double smallest(Values v) { return any_nan(v) ? kNoNumber : *std::ranges::min_element(v); }
-double largest(Values v) { return any_nan(v) ? kNoNumber : *std::ranges::max_element(v); }
+double sum(Operands v) { return finite(std::accumulate(v.begin(), v.end(), 0.0)); }
+double average(Operands v) { return finite(sum(v) / static_cast<double>(v.size())); }
+double smallest(Operands v) { return any_nan(v) ? kNoNumber : *std::ranges::min_element(v); }
+double largest(Operands v) { return any_nan(v) ? kNoNumber : *std::ranges::max_element(v); }
 
 using enum Operator::Form;
 
-constexpr Operator kTable[] = {
+constexpr Operator kOperators[] = {
     {"?", conditional, 1, 3, 3, if_else},
     {"||", infix, 2, 2, 2, logical_or, "or"},
     {"&&", infix, 3, 2, 2, logical_and, "and"},
@@ -145,15 +145,15 @@ constexpr Operator kTable[] = {
 };
 
 const Operator* find(std::string_view name, auto&& takes) {
-  const auto it = std::ranges::find_if(kTable, [&](const Operator& op) {
+  const auto it = std::ranges::find_if(kOperators, [&](const Operator& op) {
     return takes(op) && (op.name == name || (!op.alias.empty() && op.alias == name));
   });
-  return it == std::end(kTable) ? nullptr : it;
+  return it == std::end(kOperators) ? nullptr : it;
 }
 
 }  // namespace
 
-std::span<const Operator> operator_table() { return kTable; }
+std::span<const Operator> operator_table() { return kOperators; }
 
 const Operator* find_operator(std::string_view name, bool is_prefix) {
   return find(name, [&](const Operator& op) {

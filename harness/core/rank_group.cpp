@@ -24,7 +24,7 @@ namespace warptune {
 namespace {
 
 constexpr const char* kFolder = "/dev/shm/";
-constexpr int kSpins = 4000;            // before a waiting rank sleeps
+constexpr int kSpins = 500;             // before a waiting rank sleeps
 constexpr double kCheckSeconds = 0.05;  // how often a waiting rank looks for the others
 constexpr auto kSleep = std::chrono::microseconds(50);
 

@@ -18,8 +18,6 @@ namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uintmax_t kMaxReferenceBytes = 16 << 20;
-
 /// An op; its functions share it.
 struct Definition : OpDefinition {
   std::vector<ArgsField> fields;

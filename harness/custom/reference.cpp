@@ -18,8 +18,6 @@ extern const char kRunReference[];  // run_reference.py
 
 namespace {
 
-constexpr std::uintmax_t kMaxReferenceBytes = 16 << 20;
-
 using CppFunction = void(const double* const*, double* const*, const long long*, const double*);
 
 /// A library that the first call compiles and loads.

@@ -1,6 +1,7 @@
 #pragma once
 // The reference of an op of the user: a C++ function, or a Python function on NumPy arrays, in fp64. A kernel
 // is in cuda_reference.h.
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -10,6 +11,8 @@
 #include "harness/core/tensor.h"
 
 namespace warptune {
+
+inline constexpr std::uintmax_t kMaxReferenceBytes = 16 << 20;  // of its file
 
 /// A tensor that a reference reads or writes.
 struct ReferenceTensor {

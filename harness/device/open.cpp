@@ -4,6 +4,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/rank_group.h"
 #include "harness/device/device.h"
 #include "harness/device/host_device.h"
 #if WARPTUNE_HAS_CUDA
@@ -40,17 +41,17 @@ OwnedDevice open_device(std::string_view which, std::shared_ptr<RankGroup> group
   if (which == "host") return open_host(arch, std::move(group));
   const int count = cuda_device_count();
   if (which == "auto" && count == 0) return open_host(arch, std::move(group));
-  int ordinal = 0;
+  int ordinal = group ? group->rank() : 0;
   if (which != "auto") {
     const std::string_view number = which.starts_with("cuda:") ? which.substr(5) : "";
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), ordinal);
     if (error != std::errc() || end != number.data() + number.size())
       throw InputError(fmt::format("unknown device '{}'; it must be auto, host or cuda:N", brief(which)));
-    if (ordinal < 0 || ordinal >= count)
-      throw InputError(fmt::format(
-          "there is no device '{}': {}", brief(which),
-          count == 0 ? "no CUDA device was found" : fmt::format("{} CUDA devices were found", count)));
   }
+  if (ordinal < 0 || ordinal >= count)
+    throw InputError(fmt::format(
+        "there is no device 'cuda:{}': {}", ordinal,
+        count == 0 ? "no CUDA device was found" : fmt::format("{} CUDA devices were found", count)));
 #if WARPTUNE_HAS_CUDA
   return make_cuda_device(ordinal, arch, std::move(group));
 #else

@@ -13,10 +13,8 @@
 
 namespace warptune {
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 namespace {
-
-constexpr double kMsPerUs = 1e-3;
 
 /// The fastest row of each problem, by its key.
 using BestRows = std::map<std::string, CsvRow>;
@@ -44,8 +42,8 @@ std::string hardware_of(const CsvRow& row) {
   return name.empty() ? "unknown" : name;
 }
 
-Json solution_of(const OpTable& ops, const KernelSources& sources, const TracedWorkload& traced,
-                 const CsvRow& row) {
+OrderedJson solution_of(const OpTable& ops, const KernelSources& sources, const TracedWorkload& traced,
+                        const CsvRow& row) {
   const Variant& variant = ops.find(traced.problem.op).variant(row.at("variant"));
   const Config config = parse_config(variant, row.at("config"));
   std::vector<std::string> kernels;
@@ -59,7 +57,7 @@ Json solution_of(const OpTable& ops, const KernelSources& sources, const TracedW
     if (entry.empty())
       entry = fmt::format("kernels/{}::{}", stage->file, stage->kernel.substr(0, stage->kernel.find('<')));
   }
-  Json source_files = Json::array();
+  OrderedJson source_files = OrderedJson::array();
   for (const auto& [path, text] : files) source_files.push_back({{"path", path}, {"content", text}});
   const std::string plan =
       fmt::format("{} {}; kernels: {}", variant.name, config.str(), fmt::join(kernels, "; "));
@@ -71,13 +69,13 @@ Json solution_of(const OpTable& ops, const KernelSources& sources, const TracedW
            {{"language", "cuda"},
             {"target_hardware", {hardware_of(row)}},
             {"entry_point", entry},
-            {"dependencies", Json::array()},
+            {"dependencies", OrderedJson::array()},
             {"destination_passing_style", true}}},
           {"sources", source_files},
           {"description", plan}};
 }
 
-Json trace_of(const TracedWorkload& traced, const CsvRow& row, const std::string& solution) {
+OrderedJson trace_of(const TracedWorkload& traced, const CsvRow& row, const std::string& solution) {
   // The sweep measures the relative L2 error of the whole result, not that of each element.
   const double max_abs = number_of(row.at("max_abs_err")).value_or(0),
                rel_l2 = number_of(row.at("rel_l2_err")).value_or(0);
@@ -97,7 +95,7 @@ Json trace_of(const TracedWorkload& traced, const CsvRow& row, const std::string
          {{"max_relative_error", "NaN"},
           {"max_absolute_error", max_abs},
           {"extra", {{"rel_l2_err", rel_l2}}}}},
-        {"performance", {{"latency_ms", *number_of(row.at("time_us")) * kMsPerUs}}}}}};
+        {"performance", {{"latency_ms", *number_of(row.at("time_us")) * 1e-3}}}}}};
 }
 
 }  // namespace
@@ -114,7 +112,7 @@ ExportedTraces export_traces(const OpTable& ops, const KernelSources& sources, c
                                               traced.problem.key()));
       continue;
     }
-    const Json solution = solution_of(ops, sources, traced, it->second);
+    const OrderedJson solution = solution_of(ops, sources, traced, it->second);
     const std::string name = solution["name"];
     const fs::path below = fs::path(traced.op_type) / traced.definition;
     const auto [file, is_new] =

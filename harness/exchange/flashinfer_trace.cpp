@@ -14,7 +14,7 @@
 
 namespace warptune {
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 namespace {
 
 /// The values of all axes of a workload, constant and variable.
@@ -25,7 +25,7 @@ class Axes {
     if (it == values_.end()) throw InputError(fmt::format("the axis '{}' has no value", name));
     return it->second;
   }
-  void set(const std::string& name, const Json& value, const std::string& what) {
+  void set(const std::string& name, const OrderedJson& value, const std::string& what) {
     if (!value.is_number_integer() || value.get<std::int64_t>() < 0)
       throw InputError(
           fmt::format("{} '{}' is {}; it must be an integer", what, brief(name), brief(value.dump())));
@@ -38,7 +38,7 @@ class Axes {
 
 struct Definition {
   std::string name, op_type;
-  Json axes, inputs;
+  OrderedJson axes, inputs;
 
   bool has_input(const char* input) const { return inputs.contains(input); }
   bool is(std::string_view type) const {
@@ -46,20 +46,20 @@ struct Definition {
   }
 };
 
-const Json& field(const Json& object, const char* key) {
+const OrderedJson& needed(const OrderedJson& object, const char* key) {
   if (!object.is_object() || !object.contains(key)) throw InputError(fmt::format("'{}' is missing", key));
   return object[key];
 }
 
-std::string text(const Json& object, const char* key) {
-  const Json& value = field(object, key);
+std::string text(const OrderedJson& object, const char* key) {
+  const OrderedJson& value = needed(object, key);
   if (!value.is_string() || value.get<std::string>().empty())
     throw InputError(fmt::format("'{}' must be a text that is not empty", key));
   return value;
 }
 
-const Json& object(const Json& parent, const char* key) {
-  const Json& value = field(parent, key);
+const OrderedJson& object(const OrderedJson& parent, const char* key) {
+  const OrderedJson& value = needed(parent, key);
   if (!value.is_object()) throw InputError(fmt::format("'{}' must be an object", key));
   return value;
 }
@@ -147,14 +147,14 @@ Mapped mapped(const Definition& d, const Axes& axes) {
 }
 
 /// A text that becomes the name of a file or folder of a trace set.
-std::string file_name(const Json& json, const char* key) {
+std::string file_name(const OrderedJson& json, const char* key) {
   const std::string name = text(json, key);
   if (const std::string fault = fault_of_file_name(name); !fault.empty())
     throw InputError(fmt::format("'{}' is '{}'; {}", key, brief(name), fault));
   return name;
 }
 
-Definition definition_of(const Json& json) {
+Definition definition_of(const OrderedJson& json) {
   Definition d{.name = file_name(json, "name"),
                .op_type = file_name(json, "op_type"),
                .axes = object(json, "axes"),
@@ -166,10 +166,10 @@ Definition definition_of(const Json& json) {
   return d;
 }
 
-Axes axes_of(const Definition& d, const Json& workload) {
+Axes axes_of(const Definition& d, const OrderedJson& workload) {
   Axes axes;
   for (const auto& [name, axis] : d.axes.items())
-    if (text(axis, "type") == "const") axes.set(name, field(axis, "value"), "the axis");
+    if (text(axis, "type") == "const") axes.set(name, needed(axis, "value"), "the axis");
   for (const auto& [name, value] : object(workload, "axes").items()) {
     if (!d.axes.contains(name)) throw InputError(fmt::format("'{}' has no axis '{}'", d.name, brief(name)));
     axes.set(name, value, "the axis");
@@ -183,7 +183,7 @@ class TraceReader {
 
   void read_definition(const fs::path& file) {
     const std::string origin = fmt::format("'{}'", file.string());
-    const Json json = need_json<Json>(read_input(file, origin, kMaxConfigBytes), origin);
+    const OrderedJson json = need_json<OrderedJson>(read_input(file, origin, kMaxConfigBytes), origin);
     try {
       const Definition d = definition_of(json);
       if (!definitions_.emplace(d.name, d).second)
@@ -200,7 +200,7 @@ class TraceReader {
     for (int number = 1; std::getline(in, line); ++number) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
       const std::string where = fmt::format("{}:{}", file.string(), number);
-      const Json json = need_json<Json>(line, where);
+      const OrderedJson json = need_json<OrderedJson>(line, where);
       try {
         add(json, file.stem(), where);
       } catch (const InputError& e) {
@@ -212,7 +212,7 @@ class TraceReader {
   Traces traces() && { return std::move(traces_); }
 
  private:
-  const Definition& definition_of_line(const Json& json, const std::string& stem) const {
+  const Definition& definition_of_line(const OrderedJson& json, const std::string& stem) const {
     if (json.contains("definition")) {
       const auto it = definitions_.find(text(json, "definition"));
       if (it != definitions_.end()) return it->second;
@@ -224,9 +224,9 @@ class TraceReader {
     throw InputError(fmt::format("it names no definition, and none has the name '{}'", brief(stem)));
   }
 
-  void add(const Json& json, const std::string& stem, const std::string& where) {
+  void add(const OrderedJson& json, const std::string& stem, const std::string& where) {
     const Definition& d = definition_of_line(json, stem);
-    const Json& workload = json.contains("workload") ? object(json, "workload") : json;
+    const OrderedJson& workload = json.contains("workload") ? object(json, "workload") : json;
     TracedWorkload traced{
         .definition = d.name, .op_type = d.op_type, .uuid = text(workload, "uuid"), .workload = workload};
     object(workload, "inputs");

@@ -20,7 +20,7 @@
 namespace warptune {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr double kMsPerUs = 1e-3;
 
@@ -35,16 +35,16 @@ std::string invalidity_of(const std::string& status) {
   return it == known.end() ? "runtime" : it->second;
 }
 
-Json configuration_of(const CsvRow& row) {
-  Json config = {{"variant", row.at("variant")}};
+OrderedJson configuration_of(const CsvRow& row) {
+  OrderedJson config = {{"variant", row.at("variant")}};
   for (const auto& [name, value] : parse_pairs(row.at("config"))) {
     const bool whole = !value.empty() && value.find_first_not_of("-0123456789") == std::string::npos;
-    config[name] = whole ? Json(std::stoll(value)) : Json(value);
+    config[name] = whole ? OrderedJson(std::stoll(value)) : OrderedJson(value);
   }
   return config;
 }
 
-Json measurements_of(const CsvRow& row) {
+OrderedJson measurements_of(const CsvRow& row) {
   struct Measured {
     const char *column, *name, *unit;
     double scale;
@@ -58,15 +58,15 @@ Json measurements_of(const CsvRow& row) {
                                            {"shared_bytes", "shared_memory", "bytes", 1},
                                            {"occupancy_pct", "occupancy", "%", 1},
                                            {"power_w", "power", "W", 1}};
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   for (const Measured& m : kMeasured)
     if (const auto value = number_of(row.at(m.column)))
       list.push_back({{"name", m.name}, {"value", *value * m.scale}, {"unit", m.unit}});
   return list;
 }
 
-Json result_of(const CsvRow& row, const std::map<std::string, std::vector<double>>& samples) {
-  Json runtimes = Json::array();
+OrderedJson result_of(const CsvRow& row, const std::map<std::string, std::vector<double>>& samples) {
+  OrderedJson runtimes = OrderedJson::array();
   if (const auto it = samples.find(samples_key(row)); it != samples.end())
     for (const double us : it->second) runtimes.push_back(us * kMsPerUs);
   const bool correct = row.at("status") == "ok";
@@ -108,19 +108,19 @@ std::string to_t4(const OpTable& ops, const std::filesystem::path& csv, const st
         fmt::format("a T4 file has one problem and {} match; choose one with --problem, such as '{}'",
                     problems.size(), problems.front()));
   const auto samples = read_samples(samples_path(csv));
-  Json results = Json::array();
+  OrderedJson results = OrderedJson::array();
   for (const CsvRow& row : rows) results.push_back(result_of(row, samples));
-  const Json file = {{"schema_version", "1.0.0"},
-                     {"metadata",
-                      {{"problem", problems.front()},
-                       {"hardware", {{"operating_system", "Linux"}}},
-                       {"environment",
-                        {{"device_query",
-                          {{"name", rows.front().at("device")},
-                           {"arch", rows.front().at("arch")},
-                           {"driver", rows.front().at("driver")},
-                           {"toolkit", rows.front().at("toolkit")}}}}}}},
-                     {"results", results}};
+  const OrderedJson file = {{"schema_version", "1.0.0"},
+                            {"metadata",
+                             {{"problem", problems.front()},
+                              {"hardware", {{"operating_system", "Linux"}}},
+                              {"environment",
+                               {{"device_query",
+                                 {{"name", rows.front().at("device")},
+                                  {"arch", rows.front().at("arch")},
+                                  {"driver", rows.front().at("driver")},
+                                  {"toolkit", rows.front().at("toolkit")}}}}}}},
+                            {"results", results}};
   return file.dump(1) + "\n";
 }
 

@@ -10,20 +10,20 @@
 namespace warptune {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json json_of(const Expression& e) { return e.json(); }
-Json json_of(const Extents& e) { return {json_of(e.x), json_of(e.y), json_of(e.z)}; }
+OrderedJson json_of(const Expression& e) { return e.json(); }
+OrderedJson json_of(const Extents& e) { return {json_of(e.x), json_of(e.y), json_of(e.z)}; }
 
-Json json_list(const std::vector<Expression>& expressions) {
-  Json list = Json::array();
+OrderedJson json_list(const std::vector<Expression>& expressions) {
+  OrderedJson list = OrderedJson::array();
   for (const Expression& e : expressions) list.push_back(json_of(e));
   return list;
 }
 
 /// Values with their labels: {"vec": 8, "cache_hint": "none"}.
-Json json_of(const Assignment& values) {
-  Json object = Json::object();
+OrderedJson json_of(const Assignment& values) {
+  OrderedJson object = OrderedJson::object();
   for (const auto& entry : values)
     if (entry.label.empty())
       object[entry.name] = entry.value;
@@ -36,9 +36,9 @@ Json json_of(const Assignment& values) {
 double short_decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
 /// A list with one line per element.
-std::string lines_of(const std::vector<Json>& elements) {
+std::string lines_of(const std::vector<OrderedJson>& elements) {
   std::string text;
-  for (const Json& element : elements) text += (text.empty() ? "\n  " : ",\n  ") + element.dump();
+  for (const OrderedJson& element : elements) text += (text.empty() ? "\n  " : ",\n  ") + element.dump();
   return "[" + text + "\n ]";
 }
 
@@ -47,10 +47,10 @@ std::string role_of(DimRole role) {
   return kNames[static_cast<std::size_t>(role)];
 }
 
-Json json_of(const Op& op) {
-  Json dims = Json::array();
+OrderedJson json_of(const Op& op) {
+  OrderedJson dims = OrderedJson::array();
   for (const Dim& dim : op.dims) {
-    Json entry = {{"name", dim.name}, {"role", role_of(dim.role)}};
+    OrderedJson entry = {{"name", dim.name}, {"role", role_of(dim.role)}};
     if (!dim.labels.empty()) entry["labels"] = dim.labels;
     if (dim.fallback && dim.labels.empty()) entry["default"] = *dim.fallback;
     if (dim.fallback && !dim.labels.empty())
@@ -62,7 +62,7 @@ Json json_of(const Op& op) {
   return {{"name", op.name}, {"summary", op.summary}, {"dims", std::move(dims)}};
 }
 
-Json json_of(const TensorMapModel& map) {
+OrderedJson json_of(const TensorMapModel& map) {
   const bool swizzled = map.box.at(0) * static_cast<std::int64_t>(size_of(map.dtype)) == 128;
   return {{"base", map.base},
           {"dtype", name_of(map.dtype)},
@@ -73,35 +73,35 @@ Json json_of(const TensorMapModel& map) {
           {"l2_promotion_bytes", kL2PromotionBytes}};
 }
 
-Json json_of(const StageModel& stage, const ExportedKernel& kernel) {
-  Json maps = Json::array();
+OrderedJson json_of(const StageModel& stage, const ExportedKernel& kernel) {
+  OrderedJson maps = OrderedJson::array();
   for (const TensorMapModel& map : stage.tensor_maps) maps.push_back(json_of(map));
-  Json json = {{"cubin", kernel.file},          {"kernel", kernel.entry},
-               {"expression", stage.kernel},    {"grid", json_of(stage.grid)},
-               {"block", json_of(stage.block)}, {"shared_bytes", json_of(stage.shared_bytes)},
-               {"cluster", stage.cluster},      {"pdl", stage.pdl},
-               {"per_sm", stage.per_sm},        {"max_blocks", json_of(stage.max_blocks)},
-               {"tensor_maps", std::move(maps)}};
+  OrderedJson json = {{"cubin", kernel.file},          {"kernel", kernel.entry},
+                      {"expression", stage.kernel},    {"grid", json_of(stage.grid)},
+                      {"block", json_of(stage.block)}, {"shared_bytes", json_of(stage.shared_bytes)},
+                      {"cluster", stage.cluster},      {"pdl", stage.pdl},
+                      {"per_sm", stage.per_sm},        {"max_blocks", json_of(stage.max_blocks)},
+                      {"tensor_maps", std::move(maps)}};
   if (!stage.arguments) return json;
-  Json arguments = Json::array();
+  OrderedJson arguments = OrderedJson::array();
   for (const ArgumentModel& argument : *stage.arguments)
     arguments.push_back({{"offset", argument.offset}, {"size", argument.bytes}});
   json["arguments"] = std::move(arguments);
   return json;
 }
 
-Json json_of(const ArgsLayout& args) {
+OrderedJson json_of(const ArgsLayout& args) {
   const auto type_of = [](const ArgsField& f) {
     if (f.is_pointer()) return "pointer";
     if (f.is_real()) return f.bytes == 8 ? "float64" : "float32";
     return f.bytes == 8 ? "int64" : "int32";
   };
-  Json fields = Json::array();
+  OrderedJson fields = OrderedJson::array();
   for (const ExportedField& f : args.fields) {
-    Json field = {{"name", f.field.name},
-                  {"type", type_of(f.field)},
-                  {"offset", f.field.offset},
-                  {"size", f.field.bytes}};
+    OrderedJson field = {{"name", f.field.name},
+                         {"type", type_of(f.field)},
+                         {"offset", f.field.offset},
+                         {"size", f.field.bytes}};
     if (!f.tensor.empty()) field["tensor"] = f.tensor;
     if (f.tensor_offset != 0) field["tensor_offset"] = f.tensor_offset;
     if (f.workspace) field["workspace"] = true;
@@ -117,9 +117,9 @@ Json json_of(const ArgsLayout& args) {
 }
 
 /// The tensors of the named problem. Their shapes are those of that problem.
-Json tensors_of(const Op& op, const Problem& problem) {
+OrderedJson tensors_of(const Op& op, const Problem& problem) {
   static constexpr const char* kRoles[] = {"input", "output", "inout"};
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   for (const TensorSpec& tensor : op.tensors(problem, 1))
     list.push_back({{"name", tensor.name},
                     {"dtype", name_of(tensor.dtype)},
@@ -128,7 +128,7 @@ Json tensors_of(const Op& op, const Problem& problem) {
   return list;
 }
 
-Json json_of(const Provenance& made_on) {
+OrderedJson json_of(const Provenance& made_on) {
   return {{"device", made_on.device},
           {"arch", made_on.arch},
           {"driver", made_on.driver},
@@ -137,9 +137,9 @@ Json json_of(const Provenance& made_on) {
 }
 
 /// How the plan was chosen and what was measured.
-Json origin_of(const ExportedPlan& plan, const OpEntry& entry, const DeviceFacts& facts) {
+OrderedJson origin_of(const ExportedPlan& plan, const OpEntry& entry, const DeviceFacts& facts) {
   const ExportChoice& choice = plan.choice;
-  Json origin = {{"source", choice.source}};
+  OrderedJson origin = {{"source", choice.source}};
   if (!choice.reason.empty()) origin["reason"] = choice.reason;
   if (std::isfinite(choice.time_us)) origin["time_us"] = choice.time_us;
   if (const double floor = floor_us(facts, entry.op.cost(plan.problem), plan.problem); floor > 0)
@@ -161,7 +161,7 @@ Json origin_of(const ExportedPlan& plan, const OpEntry& entry, const DeviceFacts
 std::string export_json(const OpTable& ops, const PlanTable& table, const Compiler& compiler,
                         const DeviceFacts& facts,
                         const std::function<ExportedKernel(const ExportedPlan&, const Stage&)>& kernel_of) {
-  std::vector<Json> used_ops, plans;
+  std::vector<OrderedJson> used_ops, plans;
   for (const OpEntry& entry : ops)
     for (const ExportedPlan& plan : table.plans)
       if (plan.problem.op == entry.op.name) {
@@ -170,7 +170,7 @@ std::string export_json(const OpTable& ops, const PlanTable& table, const Compil
       }
   for (const ExportedPlan& plan : table.plans) {
     const OpEntry& entry = ops.find(plan.problem.op);
-    Json fixed = Json::object(), ranges = Json::object(), stages = Json::array();
+    OrderedJson fixed = OrderedJson::object(), ranges = OrderedJson::object(), stages = OrderedJson::array();
     for (const auto& dim : plan.problem.dims) {
       const DimRole role = entry.op.find_dim(dim.name)->role;
       if (role == DimRole::work || role == DimRole::data) continue;
@@ -198,7 +198,7 @@ std::string export_json(const OpTable& ops, const PlanTable& table, const Compil
                      {"workspace", {{"bytes", json_of(plan.launch.workspace_bytes)}, {"zeroed", "once"}}},
                      {"tensors", tensors_of(entry.op, plan.problem)}});
   }
-  const Json head = {
+  const OrderedJson head = {
       {"schema", kExportSchema},
       {"warptune", {{"version", program_version()}, {"git_commit", git_commit()}}},
       {"arch", facts.arch},

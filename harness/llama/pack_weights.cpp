@@ -16,7 +16,7 @@ constexpr int kTileRows = 32;
 
 /// Values of a tile, a byte each, before they are packed: 64 bytes of each packed row.
 template <int kBits>
-struct Tile {
+struct RowTile {
   static constexpr int kColumns = 8 * kBlockRowBytes / kBits;
   std::int64_t row, column;  // its first, in the module
   int rows, columns;         // fewer at the edges
@@ -45,7 +45,7 @@ std::uint8_t value_of(std::uint32_t word, std::int32_t position) {
 
 /// GPTQ: [columns / 8, rows], a word has adjacent columns of one row.
 template <int kBits>
-void read_gptq(const QuantizedTensors& from, Tile<kBits>& tile) {
+void read_gptq(const QuantizedTensors& from, RowTile<kBits>& tile) {
   constexpr int kPerWord = 32 / kBits;
   if (from.order.empty()) {
     for (int c = 0; c < tile.columns; c += kPerWord) {
@@ -66,7 +66,7 @@ void read_gptq(const QuantizedTensors& from, Tile<kBits>& tile) {
 }
 
 /// AWQ: [columns, rows / 8], a word has eight rows of one column.
-void read_awq(const QuantizedTensors& from, Tile<4>& tile) {
+void read_awq(const QuantizedTensors& from, RowTile<4>& tile) {
   for (int c = 0; c < tile.columns; ++c) {
     const std::int64_t first = ((tile.column + c) * from.rows + tile.row) / 8;
     for (int r = 0; r < tile.rows; r += 8) {
@@ -78,7 +78,7 @@ void read_awq(const QuantizedTensors& from, Tile<4>& tile) {
 
 /// compressed-tensors and fp4: [rows, columns / 8], a word has adjacent columns of one row.
 template <int kBits>
-void read_packed(const QuantizedTensors& from, Tile<kBits>& tile) {
+void read_packed(const QuantizedTensors& from, RowTile<kBits>& tile) {
   constexpr int kPerWord = 32 / kBits;
   for (int r = 0; r < tile.rows; ++r) {
     const std::int64_t row = (tile.row + r) * (from.columns / kPerWord);
@@ -99,7 +99,7 @@ void read_packed(const QuantizedTensors& from, Tile<kBits>& tile) {
 
 /// GGUF: blocks of 32 columns. Of four bits, byte i has value i in its low bits and value i + 16 in the high.
 template <int kBits>
-void read_gguf(const QuantizedTensors& from, Tile<kBits>& tile) {
+void read_gguf(const QuantizedTensors& from, RowTile<kBits>& tile) {
   for (int r = 0; r < tile.rows; ++r)
     for (int c = 0; c < tile.columns; c += from.format.group) {
       const std::byte* values =
@@ -116,7 +116,7 @@ void read_gguf(const QuantizedTensors& from, Tile<kBits>& tile) {
 }
 
 /// [rows, columns], a byte per value.
-void read_plain(const QuantizedTensors& from, Tile<8>& tile) {
+void read_plain(const QuantizedTensors& from, RowTile<8>& tile) {
   bool has_nan = false;
   for (int r = 0; r < tile.rows; ++r) {
     const auto* row =
@@ -136,12 +136,12 @@ void read_plain(const QuantizedTensors& from, Tile<8>& tile) {
 /// beginning.
 template <int kBits, class Read>
 void pack_tiles(const QuantizedTensors& from, std::int64_t first_row, std::byte* to, const Read& read) {
-  constexpr int kColumns = Tile<kBits>::kColumns;
+  constexpr int kColumns = RowTile<kBits>::kColumns;
   const std::int64_t down = (from.rows + kTileRows - 1) / kTileRows,
                      across = (from.columns + kColumns - 1) / kColumns;
   const bool by_columns = from.is_column_major();
   parallel_for(down * across, kPackThreads, [&](std::int64_t i) {
-    Tile<kBits> tile;
+    RowTile<kBits> tile;
     tile.row = (by_columns ? i % down : i / across) * kTileRows;
     tile.column = (by_columns ? i / down : i % across) * kColumns;
     tile.rows = static_cast<int>(std::min<std::int64_t>(kTileRows, from.rows - tile.row));

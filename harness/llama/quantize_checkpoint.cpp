@@ -26,7 +26,7 @@ namespace warptune {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 void expect_format(const WeightFormat& f) {
   const bool is_written = f.quantized() && !f.zeros && !f.act_order && !f.fp8_activations &&
@@ -40,27 +40,27 @@ void expect_format(const WeightFormat& f) {
 }
 
 /// As compressed-tensors writes it for weights that are quantized alone.
-Json quantization_config(const WeightFormat& f) {
+OrderedJson quantization_config(const WeightFormat& f) {
   static constexpr const char* kLayouts[] = {
       "dense",           "int-quantized",        "pack-quantized",
       "float-quantized", "nvfp4-pack-quantized", "mxfp4-pack-quantized"};
   const char* const layout = kLayouts[f.weights];
   const bool is_int = f.weights == kWeightsInt4 || f.weights == kWeightsInt8,
              is_nvfp4 = f.weights == kWeightsNvfp4;
-  Json weights = {{"num_bits", weight_bits(f.weights)},
-                  {"type", is_int ? "int" : "float"},
-                  {"symmetric", true},
-                  {"strategy", is_nvfp4       ? "tensor_group"
-                               : f.group == 0 ? "channel"
-                                              : "group"},
-                  {"group_size", f.group == 0 ? Json() : Json(f.group)},
-                  {"dynamic", false}};
+  OrderedJson weights = {{"num_bits", weight_bits(f.weights)},
+                         {"type", is_int ? "int" : "float"},
+                         {"symmetric", true},
+                         {"strategy", is_nvfp4       ? "tensor_group"
+                                      : f.group == 0 ? "channel"
+                                                     : "group"},
+                         {"group_size", f.group == 0 ? OrderedJson() : OrderedJson(f.group)},
+                         {"dynamic", false}};
   if (is_fp4(f.weights)) weights["scale_dtype"] = is_nvfp4 ? "torch.float8_e4m3fn" : "torch.uint8";
-  const Json group = {{"format", layout},
-                      {"targets", {"Linear"}},
-                      {"weights", weights},
-                      {"input_activations", nullptr},
-                      {"output_activations", nullptr}};
+  const OrderedJson group = {{"format", layout},
+                             {"targets", {"Linear"}},
+                             {"weights", weights},
+                             {"input_activations", nullptr},
+                             {"output_activations", nullptr}};
   return {
       {"quant_method", "compressed-tensors"},  {"format", layout},      {"quantization_status", "compressed"},
       {"config_groups", {{"group_0", group}}}, {"ignore", {"lm_head"}}, {"kv_cache_scheme", nullptr}};
@@ -296,8 +296,8 @@ QuantizedCheckpoint quantize_checkpoint(const fs::path& model, const WeightForma
   if (config.quantization)
     throw InputError(fmt::format("'{}' is quantized already ({}); weights of 16 or 32 bits are quantized",
                                  model.string(), config.quantization->method));
-  Json json = need_json_object<Json>(read_input(config_file, config_file.string(), kMaxConfigBytes),
-                                     config_file.string());
+  OrderedJson json = need_json_object<OrderedJson>(
+      read_input(config_file, config_file.string(), kMaxConfigBytes), config_file.string());
   json["quantization_config"] = quantization_config(format);
   const Checkpoint checkpoint(model);
   const std::map<std::string, Linear> linears = linears_of(config);

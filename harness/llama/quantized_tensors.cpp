@@ -12,11 +12,11 @@
 namespace warptune {
 namespace {
 
-using Names = std::vector<std::string>;
+using DTypeNames = std::vector<std::string>;
 using Shape = std::vector<std::int64_t>;
 
-const Names& float_names() {
-  static const Names names = {"F16", "BF16", "F32"};
+const DTypeNames& float_names() {
+  static const DTypeNames names = {"F16", "BF16", "F32"};
   return names;
 }
 
@@ -24,21 +24,21 @@ bool is_float_tensor(const StoredTensor* tensor) {
   return tensor && std::ranges::find(float_names(), tensor->dtype) != float_names().end();
 }
 
-void expect_dtype(const StoredTensor& tensor, const std::string& name, const Names& dtypes) {
+void expect_dtype(const StoredTensor& tensor, const std::string& name, const DTypeNames& dtypes) {
   if (std::ranges::find(dtypes, tensor.dtype) == dtypes.end())
     throw InputError(fmt::format("tensor '{}' is stored as {}; {} can be read", name, tensor.dtype,
                                  fmt::join(dtypes, ", ")));
 }
 
 /// A tensor that must be there, of one of these dtypes, with this shape.
-const StoredTensor& need(const Checkpoint& checkpoint, const std::string& name, const Names& dtypes,
+const StoredTensor& need(const Checkpoint& checkpoint, const std::string& name, const DTypeNames& dtypes,
                          const Shape& shape) {
   const StoredTensor& tensor = checkpoint.tensor(name, shape);
   expect_dtype(tensor, name, dtypes);
   return tensor;
 }
 /// The slice of a tensor whose whole shape is that of the axes.
-QuantizedTensors::Tensor need(const Checkpoint& checkpoint, const std::string& name, const Names& dtypes,
+QuantizedTensors::Tensor need(const Checkpoint& checkpoint, const std::string& name, const DTypeNames& dtypes,
                               const Slice& rows, const Slice& columns) {
   return sliced(need(checkpoint, name, dtypes, Shape{rows.stored, columns.stored}), rows, columns);
 }

@@ -38,7 +38,7 @@ void Bench::check_peaks(Measurement& m, Timing timing) {
 
 Measurement Bench::run(const Variant& variant, const Config& config, double best_us) {
   const BenchOptions& o = work_->options();
-  const Sampling until_narrow = [&](const std::function<Sample()>& take, int launches) {
+  const TakeSamples until_narrow = [&](const std::function<Sample()>& take, int launches) {
     return sample_until({.max_rel_ci = o.max_rel_ci,
                          .min_samples = o.min_samples,
                          .max_time = o.max_time,

@@ -6,7 +6,7 @@
 namespace warptune {
 namespace {
 
-constexpr int kNodes = 1000;
+constexpr int kGraphNodes = 1000;
 constexpr int kMinSamples = 21;
 
 Measurement sampled(Device& device, const Plan& plan, int launches, bool flush) {
@@ -32,7 +32,7 @@ LaunchFloors measure_launch_floors(Device& device) {
                       .idea = "launch floor",
                       .stages = {{"support/stream.cu", "empty", LaunchExpressions{.block = {32}}}}};
   const auto plan = device.prepare(empty, launch_problem(), {});
-  return {.graph_node = sampled(device, *plan, kNodes, false),
+  return {.graph_node = sampled(device, *plan, kGraphNodes, false),
           .single_launch = sampled(device, *plan, 1, true)};
 }
 

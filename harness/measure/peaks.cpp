@@ -11,14 +11,14 @@
 namespace warptune {
 namespace {
 
-constexpr int kSamples = 9;
+constexpr int kPeakSamples = 9;
 constexpr int kHostRuns = 24;  // takes the best run: on a busy machine most runs are disturbed
 
 double median_us(Device& device, const Plan& plan, std::span<const StreamArgs> args) {
   auto replay = device.record([&](Stream stream) {
     for (const StreamArgs& a : args) plan.launch(&a, stream);
   });
-  return median_us(device, *replay, kSamples) / static_cast<double>(args.size());
+  return median_us(device, *replay, kPeakSamples) / static_cast<double>(args.size());
 }
 
 Variant kernel(const char* name, const char* file, const char* expression) {

@@ -38,7 +38,7 @@ void Speed::note(std::string_view variant, bool calls_library, double us) {
 }
 
 std::vector<TextTable::Column> speed_columns() {
-  return {{"us"}, {"GB/s"}, {"TFLOP/s"}, {"% floor"}, {"x naive"}, {"x vendor"}};
+  return {{"us"}, {"GB/s"}, {"TFLOP/s"}, {"% floor"}, {"x naive"}, {"x vendor"}, text_column("published")};
 }
 
 std::vector<Cell> speed_cells(const Speed& s) {
@@ -48,7 +48,8 @@ std::vector<Cell> speed_cells(const Speed& s) {
           rate(s.cost.flops * per_us * 1e-6),
           percent_of_floor(s),
           times_faster(s.naive_us, s.time_us),
-          times_faster(s.vendor_us, s.time_us)};
+          times_faster(s.vendor_us, s.time_us),
+          s.published};
 }
 
 }  // namespace warptune

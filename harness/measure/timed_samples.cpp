@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "harness/core/error.h"
+#include "harness/core/rank_group.h"
 #include "harness/measure/statistics.h"
 
 namespace warptune {
@@ -16,6 +17,8 @@ constexpr auto kCoolDown = std::chrono::milliseconds(10);  // after a throttled 
 void guarded(Device& device, Measurement& m, const std::function<void()>& body) {
   try {
     body();
+  } catch (const RankLost&) {
+    throw;
   } catch (const CompileError& e) {
     m.fail(Status::compile_error, e.what());
   } catch (const ResourceError& e) {

@@ -8,7 +8,8 @@
 
 namespace warptune {
 
-/// Runs `body`; a failure of the configuration becomes its status. Throws if the device is lost.
+/// Runs `body`; a failure of the configuration becomes its status. Throws if the device or another rank
+/// is lost.
 void guarded(Device& device, Measurement& measurement, const std::function<void()>& body);
 
 /// Times one replay. `flush`: flushes the caches first. Lets the device cool for 10 ms after a throttled

@@ -8,11 +8,11 @@
 namespace warptune {
 
 /// Takes samples by any rule: `take` times one replay of `launches` launches.
-using Sampling = std::function<Samples(const std::function<Sample()>& take, int launches)>;
+using TakeSamples = std::function<Samples(const std::function<Sample()>& take, int launches)>;
 
 /// What is timed of a configuration, and how often.
 struct TimedRule {
-  Sampling sampling;
+  TakeSamples sampling;
   Timing timing = Timing::main;  // in the workbench's cache state, or isolated: a flush, then one launch
   int launches = 0;              // in a sample; 0: enough for a millisecond
 };

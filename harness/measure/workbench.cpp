@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "harness/core/rank_group.h"
+
 namespace warptune {
 namespace {
 
@@ -129,12 +131,26 @@ Verdict Workbench::unchanged(bool all_sets) {
   return {.detail = "an input was changed"};
 }
 
-/// Right where it is on all ranks.
+/// Right where it is on all ranks; else the verdict of the first rank where it is wrong.
 Verdict Workbench::on_all_ranks(Verdict verdict) const {
-  if (device_.largest(!verdict.ok) > 0 && verdict.ok)
-    verdict = {.max_abs_err = verdict.max_abs_err,
-               .rel_l2_err = verdict.rel_l2_err,
-               .detail = "right on this rank, wrong on another"};
+  RankGroup* const group = device_.group();
+  if (!group || group->ranks() == 1) return verdict;
+  struct Message {
+    bool ok;
+    double max_abs_err, rel_l2_err;
+    char detail[960];
+  };
+  Message mine{verdict.ok, verdict.max_abs_err, verdict.rel_l2_err, {}};
+  verdict.detail.copy(mine.detail, sizeof mine.detail - 1);
+  const std::vector<Message> all = group->all_gather(mine);
+  for (const Message& message : all) {
+    verdict.max_abs_err = std::fmax(verdict.max_abs_err, message.max_abs_err);
+    verdict.rel_l2_err = std::fmax(verdict.rel_l2_err, message.rel_l2_err);
+  }
+  if (const auto wrong = std::ranges::find(all, false, &Message::ok); wrong != all.end()) {
+    verdict.ok = false;
+    verdict.detail = fmt::format("rank {}: {}", wrong - all.begin(), wrong->detail);
+  }
   return verdict;
 }
 

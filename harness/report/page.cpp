@@ -9,6 +9,7 @@
 
 #include "harness/core/text_table.h"
 #include "harness/report/summary.h"
+#include "harness/results/published.h"
 #include "harness/results/sha256.h"
 
 namespace warptune {
@@ -112,6 +113,12 @@ std::string label_of_row(const OpTable& ops, const Best& b) {
   return entry ? label_of(entry->op, b.problem) : b.problem;
 }
 
+/// The time of others for a row, as a text that begins with microseconds; empty where there is none.
+std::string published(const OpTable& ops, const Best& b) {
+  const OpEntry* entry = ops.find_if_known(b.op);
+  return entry ? published_time(b.device, entry->op, b.problem) : std::string();
+}
+
 Json winners_json(const OpTable& ops, const std::vector<Best>& winners) {
   Json list = Json::array();
   for (const Best& b : winners)
@@ -129,7 +136,8 @@ Json winners_json(const OpTable& ops, const std::vector<Best>& winners) {
                     {"flops", json_number(b.flops)},
                     {"naive_us", json_number(b.naive_us)},
                     {"vendor_us", json_number(b.vendor_us)},
-                    {"vendor", b.vendor}});
+                    {"vendor", b.vendor},
+                    {"published", published(ops, b)}});
   return list;
 }
 
@@ -181,16 +189,18 @@ std::string winner_rows(const OpTable& ops, const std::vector<Best>& winners) {
   int n = 0;
   for (const Best& b : winners) {
     const bool slowed = !b.throttled.empty() && b.throttled != "none";
+    const std::string others = published(ops, b);
     html += fmt::format(
         "<tr id=\"row-{}\" data-device=\"{}\"><td class=\"n\" data-value=\"{}\"><button "
-        "aria-expanded=\"false\">{}</button></td><td>{}</td><td>{}{} {}</td>{}{}{}{}{}</tr>\n",
+        "aria-expanded=\"false\">{}</button></td><td>{}</td><td>{}{} {}</td>{}{}{}{}{}{}</tr>\n",
         n + 1, html_text(b.device), n + 1, n + 1, code(label_of_row(ops, b)), html_text(b.variant),
         slowed ? fmt::format(" <strong>(throttled: {})</strong>", html_text(b.throttled)) : "",
         code(b.config), cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
         cell(b.pct_floor, fmt::format("{:.1f} %<meter min=\"0\" max=\"100\" value=\"{:.1f}\"></meter>",
                                       b.pct_floor, std::min(100.0, b.pct_floor))),
         cell(b.naive_us / b.time_us, fmt::format("{:.2f} ×", b.naive_us / b.time_us)),
-        cell(b.vendor_us / b.time_us, fmt::format("{:.2f} ×", b.vendor_us / b.time_us)));
+        cell(b.vendor_us / b.time_us, fmt::format("{:.2f} ×", b.vendor_us / b.time_us)),
+        cell(others.empty() ? NAN : std::stod(others), html_text(others)));
     ++n;
   }
   return html;

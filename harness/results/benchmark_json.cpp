@@ -20,7 +20,7 @@ namespace warptune {
 namespace {
 namespace fs = std::filesystem;
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// The rows of winners, read from the CSVs that they name.
 class RecordedRows {
@@ -114,18 +114,18 @@ TimeAndCounters summary(const std::vector<TimeAndCounters>& repetitions, const S
 /// The repetitions of one winner and their statistics, as entries of "benchmarks".
 class Entries {
  public:
-  Entries(Json& benchmarks, std::string name, std::string label, std::size_t family)
+  Entries(OrderedJson& benchmarks, std::string name, std::string label, std::size_t family)
       : benchmarks_(benchmarks), name_(std::move(name)), label_(std::move(label)), family_(family) {}
 
   void add(const std::vector<TimeAndCounters>& repetitions, std::int64_t launches) {
     for (std::size_t i = 0; i < repetitions.size(); ++i) {
-      Json entry = head("", "iteration", repetitions.size());
+      OrderedJson entry = head("", "iteration", repetitions.size());
       entry["repetition_index"] = i;
       finish(std::move(entry), launches, repetitions[i]);
     }
     if (repetitions.size() < 2) return;
     for (const Statistic& statistic : kStatistics) {
-      Json entry = head(fmt::format("_{}", statistic.name), "aggregate", repetitions.size());
+      OrderedJson entry = head(fmt::format("_{}", statistic.name), "aggregate", repetitions.size());
       entry["aggregate_name"] = statistic.name;
       entry["aggregate_unit"] = statistic.unit;
       finish(std::move(entry), static_cast<std::int64_t>(repetitions.size()),
@@ -134,7 +134,7 @@ class Entries {
   }
 
  private:
-  Json head(const std::string& suffix, const char* run_type, std::size_t repetitions) const {
+  OrderedJson head(const std::string& suffix, const char* run_type, std::size_t repetitions) const {
     return {{"name", name_ + suffix},
             {"family_index", family_},
             {"per_family_instance_index", 0},
@@ -144,7 +144,7 @@ class Entries {
             {"threads", 1}};
   }
 
-  void finish(Json entry, std::int64_t iterations, const TimeAndCounters& values) {
+  void finish(OrderedJson entry, std::int64_t iterations, const TimeAndCounters& values) {
     entry["iterations"] = iterations;
     entry["real_time"] = values.front().second;
     entry["cpu_time"] = 0;  // required, and not measured
@@ -154,7 +154,7 @@ class Entries {
     benchmarks_.push_back(std::move(entry));
   }
 
-  Json& benchmarks_;
+  OrderedJson& benchmarks_;
   const std::string name_, label_;
   const std::size_t family_;
 };
@@ -189,7 +189,7 @@ std::string benchmark_label(std::string_view cache, const std::string& throttled
 std::string to_benchmark_json(const OpTable& ops, const Wisdom& wisdom, const fs::path& folder) {
   RecordedRows recorded(folder);
   std::string newest, host;
-  Json benchmarks = Json::array();
+  OrderedJson benchmarks = OrderedJson::array();
   std::size_t family = 0;
   for (const Winner& winner : wisdom.winners()) {
     if (winner.made_on.device != wisdom.provenance().device) continue;
@@ -215,17 +215,17 @@ std::string to_benchmark_json(const OpTable& ops, const Wisdom& wisdom, const fs
         .add(repetitions, replays * launches);
   }
   const Provenance& p = wisdom.provenance();
-  Json context{{"executable", "warptune wisdom export"},
-               {"json_schema_version", 1},
-               {"device", p.device},
-               {"arch", p.arch},
-               {"driver", p.driver},
-               {"toolkit", p.toolkit},
-               {"git_commit", p.git_commit},
-               {"repetitions", "samples (graph replays) of one run"}};
+  OrderedJson context{{"executable", "warptune wisdom export"},
+                      {"json_schema_version", 1},
+                      {"device", p.device},
+                      {"arch", p.arch},
+                      {"driver", p.driver},
+                      {"toolkit", p.toolkit},
+                      {"git_commit", p.git_commit},
+                      {"repetitions", "samples (graph replays) of one run"}};
   if (!newest.empty()) context["date"] = newest, context["host_name"] = host;
-  return Json{{"context", std::move(context)}, {"benchmarks", std::move(benchmarks)}}.dump(
-             2, ' ', false, Json::error_handler_t::replace) +
+  return OrderedJson{{"context", std::move(context)}, {"benchmarks", std::move(benchmarks)}}.dump(
+             2, ' ', false, OrderedJson::error_handler_t::replace) +
          "\n";
 }
 

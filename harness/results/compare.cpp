@@ -19,7 +19,7 @@ namespace {
 std::string percent(double fraction) { return fmt::format("{:.3g} %", 100 * fraction); }
 
 /// The highest SM clock of a run; NaN where unknown.
-double clock_of(const TimedConfig& config) {
+double highest_clock(const TimedConfig& config) {
   double clock = NAN;
   for (const TimedRun& run : config.runs) clock = std::fmax(clock, run.sm_clock_mhz);
   return clock;
@@ -36,7 +36,7 @@ std::string throttling_of(const TimedConfig& config) {
 /// Sets the doubt of a row whose times cannot be compared.
 void doubt_conditions(RowChange& row, double max_clock_change) {
   const std::string before = throttling_of(row.base), after = throttling_of(row.now);
-  const double old_clock = clock_of(row.base), new_clock = clock_of(row.now);
+  const double old_clock = highest_clock(row.base), new_clock = highest_clock(row.now);
   if (before != after) {
     row.doubt = Doubt::throttled;
     row.note = before.empty() ? fmt::format("the new run was throttled ({})", after)

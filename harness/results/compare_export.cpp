@@ -12,7 +12,7 @@
 
 namespace warptune {
 namespace {
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// A text in an attribute of XML 1.0, which has no control characters.
 std::string xml(const std::string& text) {
@@ -58,7 +58,9 @@ std::string benchmark_of(const TimedConfig& row) {
   return benchmark_name(row.problem, row.variant, row.config) + (row.cache == "cold" ? "" : "/" + row.cache);
 }
 
-std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string dump(const OrderedJson& json) {
+  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
 
 }  // namespace
 
@@ -87,17 +89,17 @@ std::string as_junit(const Comparison& c) {
 }
 
 std::string as_google_benchmark(const Comparison& c) {
-  Json benchmarks = Json::array();
+  OrderedJson benchmarks = OrderedJson::array();
   for (const RowChange& row : c.rows) {
     const std::string name = benchmark_of(row.row());
-    Json entry = {{"name", name},
-                  {"family_index", benchmarks.size()},
-                  {"per_family_instance_index", 0},
-                  {"run_name", name},
-                  {"run_type", "iteration"},
-                  {"repetitions", 1},
-                  {"repetition_index", 0},
-                  {"threads", 1}};
+    OrderedJson entry = {{"name", name},
+                         {"family_index", benchmarks.size()},
+                         {"per_family_instance_index", 0},
+                         {"run_name", name},
+                         {"run_type", "iteration"},
+                         {"repetitions", 1},
+                         {"repetition_index", 0},
+                         {"threads", 1}};
     if (row.change == Change::missing) {
       entry["error_occurred"] = true;
       entry["error_message"] = change_text(row);
@@ -112,15 +114,15 @@ std::string as_google_benchmark(const Comparison& c) {
     entry["label"] = change_text(row);
     benchmarks.push_back(std::move(entry));
   }
-  const Json context = {{"date", timestamp_utc()},
-                        {"executable", "warptune"},
-                        {"json_schema_version", 1},
-                        {"device", c.rows.empty() ? "" : c.rows.front().row().device}};
+  const OrderedJson context = {{"date", timestamp_utc()},
+                               {"executable", "warptune"},
+                               {"json_schema_version", 1},
+                               {"device", c.rows.empty() ? "" : c.rows.front().row().device}};
   return dump({{"context", context}, {"benchmarks", std::move(benchmarks)}});
 }
 
 std::string as_bencher(const Comparison& c) {
-  Json metrics = Json::object();
+  OrderedJson metrics = OrderedJson::object();
   for (const RowChange& row : c.rows) {
     if (row.now.runs.empty()) continue;
     const auto [low, high] = std::ranges::minmax(row.now.times_us());

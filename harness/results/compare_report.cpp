@@ -9,7 +9,7 @@
 
 namespace warptune {
 namespace {
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr Change kChanges[] = {Change::slower, Change::missing, Change::ambiguous,
                                Change::faster, Change::fresh,   Change::same};
@@ -47,7 +47,7 @@ std::string summary(const Comparison& c) {
   return text;
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+OrderedJson number(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(); }
 
 }  // namespace
 
@@ -83,14 +83,14 @@ std::string as_markdown(const Comparison& c) {
 }
 
 std::string as_json(const Comparison& c) {
-  Json json = {{"schema", 1},
-               {"min_effect", c.options.min_effect},
-               {"alpha", c.options.alpha},
-               {"matched", c.matched},
-               {"judged", c.judged},
-               {"exit_code", c.exit_code()},
-               {"counts", Json::object()},
-               {"rows", Json::array()}};
+  OrderedJson json = {{"schema", 1},
+                      {"min_effect", c.options.min_effect},
+                      {"alpha", c.options.alpha},
+                      {"matched", c.matched},
+                      {"judged", c.judged},
+                      {"exit_code", c.exit_code()},
+                      {"counts", OrderedJson::object()},
+                      {"rows", OrderedJson::array()}};
   for (const Change change : kChanges) json["counts"][std::string(name_of(change))] = c.count(change);
   const auto add = [&](const RowChange& row, bool decides) {
     const TimedConfig& key = row.row();
@@ -117,7 +117,7 @@ std::string as_json(const Comparison& c) {
   };
   for (const RowChange& row : c.rows) add(row, true);
   for (const RowChange& row : c.aside) add(row, false);
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace warptune

@@ -146,10 +146,10 @@ std::pair<Record, Parsed> heading_of(const std::string& text) {
 }
 
 /// More than any sweep writes.
-constexpr std::uintmax_t kMaxBytes = std::uintmax_t{4} << 30;
+constexpr std::uintmax_t kMaxCsvBytes = std::uintmax_t{4} << 30;
 
 std::string read_text(const fs::path& path) {
-  return read_input(path, fmt::format("'{}'", path.string()), kMaxBytes);
+  return read_input(path, fmt::format("'{}'", path.string()), kMaxCsvBytes);
 }
 
 [[noreturn]] void fail(const fs::path& path, std::ptrdiff_t line, const std::string& fault) {

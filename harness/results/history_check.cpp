@@ -131,7 +131,7 @@ bool differs(std::span<const HistoryRun* const> runs, std::size_t at, std::strin
 }
 
 /// The median SM clock; NaN where unknown.
-double clock_of(const TimedConfig& level) {
+double median_clock(const TimedConfig& level) {
   std::vector<double> clocks;
   for (const TimedRun& run : level.runs)
     if (std::isfinite(run.sm_clock_mhz)) clocks.push_back(run.sm_clock_mhz);
@@ -165,7 +165,7 @@ Causes causes_of(const Series& series, const ChangePoint& change, std::size_t be
     causes.doubt = Doubt::card;
   }
   // A clock explains a change of which it has at least half.
-  const double clock = clock_of(change.after) / clock_of(change.before) - 1;
+  const double clock = median_clock(change.after) / median_clock(change.before) - 1;
   const auto slowed = [](const TimedRun& run) { return is_throttling(run.throttled); };
   if (std::abs(clock) >= std::abs(change.effect) / 2 && (clock < 0) == (change.effect > 0)) {
     causes.machine.emplace_back("clocks");

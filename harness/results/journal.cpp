@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 namespace {
 
-constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 30;  // more than any sweep writes
-constexpr std::string_view kLineStart = R"({"run_id")";        // how add() begins each line
+constexpr std::uintmax_t kMaxJournalBytes = std::uintmax_t{1} << 30;  // more than any sweep writes
+constexpr std::string_view kLineStart = R"({"run_id")";               // how add() begins each line
 constexpr int kLockTries = 40;  // the lock of a killed program is released with a delay
 constexpr std::chrono::milliseconds kLockWait{50};
 
@@ -91,7 +91,7 @@ Journal::Journal(fs::path path) : path_(std::move(path)) {
 
 std::string Journal::load() {
   if (!fs::exists(path_)) return {};
-  const std::string text = read_input(path_, fmt::format("'{}'", path_.string()), kMaxBytes);
+  const std::string text = read_input(path_, fmt::format("'{}'", path_.string()), kMaxJournalBytes);
   std::size_t at = 0;
   for (std::size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     const Json json =

@@ -12,7 +12,7 @@ namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uintmax_t kMaxBytes = 1 << 30;  // the largest file that is looked into
+constexpr std::uintmax_t kMaxInspectedBytes = 1 << 30;  // the largest file that is looked into
 
 /// What the user keeps in a file: results or sources. Empty where that is not known.
 std::string kept_in(const fs::path& path, std::string_view text) {
@@ -84,9 +84,9 @@ void OutputFile::expect_replaceable() const {
   if (fs::is_directory(status))
     throw InputError(fmt::format("'{}' is a folder; the output is a file", path_.string()));
   if (!fs::is_regular_file(status)) return;
-  const bool is_large = fs::file_size(path_, error) > kMaxBytes;
+  const bool is_large = fs::file_size(path_, error) > kMaxInspectedBytes;
   const std::string text =
-      is_large ? std::string() : read_input(path_, fmt::format("'{}'", path_.string()), kMaxBytes);
+      is_large ? std::string() : read_input(path_, fmt::format("'{}'", path_.string()), kMaxInspectedBytes);
   if (!is_large && (text.empty() || kind_.is_earlier(text))) return;
   expect_below_none_of(path_, inputs_);
   if (const std::string kept = kept_in(path_, text); !kept.empty() && kept != kind_.name)

@@ -16,16 +16,16 @@
 
 namespace warptune {
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 namespace {
 
 constexpr int kSchema = 2;
 
 /// {"tokens": 1, "style": [1, "interleaved"]}
-Json to_json(const Assignment& values) {
-  Json json = Json::object();
+OrderedJson to_json(const Assignment& values) {
+  OrderedJson json = OrderedJson::object();
   for (const auto& entry : values.written())
-    json[entry.name] = entry.label.empty() ? Json(entry.value) : Json{entry.value, entry.label};
+    json[entry.name] = entry.label.empty() ? OrderedJson(entry.value) : OrderedJson{entry.value, entry.label};
   return json;
 }
 
@@ -33,65 +33,65 @@ Json to_json(const Assignment& values) {
 double rounded(double us) { return std::stod(fmt::format("{:.6g}", us)); }
 
 /// A field of an object. Throws InputError that names it if it is missing or has another type.
-const Json& field(const Json& json, const char* name) {
+const OrderedJson& field(const OrderedJson& json, const char* name) {
   if (!json.is_object() || !json.contains(name)) throw InputError(fmt::format("'{}' is missing", name));
   return json[name];
 }
-[[noreturn]] void refuse(const char* name, const Json& value, const char* wanted) {
+[[noreturn]] void refuse(const char* name, const OrderedJson& value, const char* wanted) {
   throw InputError(fmt::format("'{}' is {}; it must be {}", brief(name), brief(value.dump()), wanted));
 }
-std::string text(const Json& json, const char* name) {
-  const Json& value = field(json, name);
+std::string text(const OrderedJson& json, const char* name) {
+  const OrderedJson& value = field(json, name);
   if (!value.is_string()) refuse(name, value, "a text");
   return value;
 }
-double time_of(const Json& json, const char* name = "time_us") {
-  const Json& value = field(json, name);
+double time_of(const OrderedJson& json, const char* name = "time_us") {
+  const OrderedJson& value = field(json, name);
   if (!value.is_number() || !(value.get<double>() > 0)) refuse(name, value, "a time, more than 0");
   return value;
 }
-const Json& list(const Json& json, const char* name) {
-  const Json& value = field(json, name);
+const OrderedJson& list(const OrderedJson& json, const char* name) {
+  const OrderedJson& value = field(json, name);
   if (!value.is_array()) refuse(name, value, "a list");
   return value;
 }
 
 /// Dims or the values of parameters. Op::problem() checks dims: only it knows their bounds.
-Assignment assignment(const Json& json, const char* name) {
-  const Json& object = field(json, name);
+Assignment assignment(const OrderedJson& json, const char* name) {
+  const OrderedJson& object = field(json, name);
   if (!object.is_object()) refuse(name, object, "an object of names and integers");
   Assignment values;
   values.reserve(object.size());
   for (const auto& [key, value] : object.items()) {
     const bool labeled = value.is_array() && value.size() == 2 && value[1].is_string();
-    const Json& number = labeled ? value[0] : value;
+    const OrderedJson& number = labeled ? value[0] : value;
     if (!number.is_number_integer()) refuse(key.c_str(), value, "an integer");
     values.set(key, number.get<std::int64_t>(), labeled ? value[1].get<std::string>() : "");
   }
   return values;
 }
 
-Json to_json(const std::vector<TiedConfig>& tied) {
-  Json list = Json::array();
+OrderedJson to_json(const std::vector<TiedConfig>& tied) {
+  OrderedJson list = OrderedJson::array();
   for (const TiedConfig& t : tied)
     list.push_back({{"variant", t.variant}, {"config", to_json(t.config)}, {"time_us", rounded(t.time_us)}});
   return list;
 }
 
 /// The field is absent where nothing ties.
-std::vector<TiedConfig> tied_of(const Json& winner) {
+std::vector<TiedConfig> tied_of(const OrderedJson& winner) {
   std::vector<TiedConfig> tied;
   if (winner.contains("tied"))
-    for (const Json& t : list(winner, "tied"))
+    for (const OrderedJson& t : list(winner, "tied"))
       tied.push_back({text(t, "variant"), assignment(t, "config"), time_of(t)});
   return tied;
 }
 
 /// {"pipelined": {"source_hash": "..", "parameters": "splits warps", "rows": ["8 4 6.25", ..]}, ..}
-Json to_json(const std::vector<VariantTimes>& times) {
-  Json json = Json::object();
+OrderedJson to_json(const std::vector<VariantTimes>& times) {
+  OrderedJson json = OrderedJson::object();
   for (const VariantTimes& t : times) {
-    Json rows = Json::array();
+    OrderedJson rows = OrderedJson::array();
     for (const VariantTimes::Row& row : t.rows)
       rows.push_back(t.parameters.empty()
                          ? fmt::format("{:.5g}", row.time_us)
@@ -130,7 +130,7 @@ VariantTimes::Row row_of(std::string_view line, std::size_t parameters) {
 }
 
 /// The field is absent where no times were kept.
-std::vector<VariantTimes> times_of(const Json& winner) {
+std::vector<VariantTimes> times_of(const OrderedJson& winner) {
   std::vector<VariantTimes> times;
   if (!winner.contains("times")) return times;
   if (!winner["times"].is_object()) refuse("times", winner["times"], "an object of variants");
@@ -142,9 +142,9 @@ std::vector<VariantTimes> times_of(const Json& winner) {
     std::string_view names = parameters;
     while (!names.empty())
       if (const auto name = take_word(names); !name.empty()) t.parameters.emplace_back(name);
-    const Json& rows = list(json, "rows");
+    const OrderedJson& rows = list(json, "rows");
     t.rows.reserve(rows.size());
-    for (const Json& line : rows) {
+    for (const OrderedJson& line : rows) {
       if (!line.is_string()) refuse("rows", line, "a list of texts");
       t.rows.push_back(row_of(line.get_ref<const std::string&>(), t.parameters.size()));
     }
@@ -152,7 +152,7 @@ std::vector<VariantTimes> times_of(const Json& winner) {
   return times;
 }
 
-Json to_json(const Provenance& p) {
+OrderedJson to_json(const Provenance& p) {
   return {{"device", p.device},
           {"arch", p.arch},
           {"driver", p.driver},
@@ -160,7 +160,7 @@ Json to_json(const Provenance& p) {
           {"git_commit", p.git_commit}};
 }
 
-Provenance provenance_of(const Json& json) {
+Provenance provenance_of(const OrderedJson& json) {
   return {.device = text(json, "device"),
           .arch = text(json, "arch"),
           .driver = text(json, "driver"),
@@ -169,22 +169,22 @@ Provenance provenance_of(const Json& json) {
 }
 
 /// Without the field a winner is cold.
-CacheMode cache_of(const Json& winner) {
+CacheMode cache_of(const OrderedJson& winner) {
   if (!winner.contains("cache")) return CacheMode::cold;
   const auto cache = cache_mode_of(text(winner, "cache"));
   if (!cache) refuse("cache", winner["cache"], "cold or hot");
   return *cache;
 }
 
-Provenance made_on(const Json& winner) {
+Provenance made_on(const OrderedJson& winner) {
   return winner.contains("made_on") ? provenance_of(winner["made_on"]) : Provenance{};
 }
 
-Problem problem_of(const Json& json, std::string op) {
+Problem problem_of(const OrderedJson& json, std::string op) {
   return {.op = std::move(op), .dims = assignment(json, "dims"), .dtype = parse_dtype(text(json, "dtype"))};
 }
 
-Winner winner_of(const Json& json) {
+Winner winner_of(const OrderedJson& json) {
   return {.problem = problem_of(json, text(json, "op")),
           .variant = text(json, "variant"),
           .config = assignment(json, "config"),
@@ -200,7 +200,7 @@ Winner winner_of(const Json& json) {
           .code_hash = json.contains("code_hash") ? text(json, "code_hash") : ""};
 }
 
-StepWinner step_of(const Json& json) {
+StepWinner step_of(const OrderedJson& json) {
   StepWinner winner{.step = problem_of(json, kStepOp),
                     .plans = {.options = assignment(json, "options")},
                     .time_us = time_of(json),
@@ -208,7 +208,7 @@ StepWinner step_of(const Json& json) {
                     .run_id = text(json, "run_id"),
                     .csv = text(json, "csv"),
                     .made_on = made_on(json)};
-  for (const Json& plan : list(json, "plans"))
+  for (const OrderedJson& plan : list(json, "plans"))
     winner.plans.plans.push_back({.problem = problem_of(plan, text(plan, "op")),
                                   .variant = text(plan, "variant"),
                                   .config = assignment(plan, "config"),
@@ -223,20 +223,21 @@ Wisdom parse_wisdom(std::string_view text, const std::string& origin) {
   std::deque<Winner> winners;
   std::deque<StepWinner> steps;
   std::string fault;  // the first one
-  const Json json = need_json_object<Json>(text, origin, [&](const std::string& member, const Json& item) {
-    const bool is_winner = member == "winners";
-    if (!is_winner && member != "steps") return false;
-    if (fault.empty()) try {
-        if (is_winner)
-          winners.push_back(winner_of(item));
-        else
-          steps.push_back(step_of(item));
-      } catch (const InputError& e) {
-        fault = is_winner ? fmt::format("winner {}: {}", winners.size() + 1, e.what())
-                          : fmt::format("step {}: {}", steps.size() + 1, e.what());
-      }
-    return true;
-  });
+  const OrderedJson json =
+      need_json_object<OrderedJson>(text, origin, [&](const std::string& member, const OrderedJson& item) {
+        const bool is_winner = member == "winners";
+        if (!is_winner && member != "steps") return false;
+        if (fault.empty()) try {
+            if (is_winner)
+              winners.push_back(winner_of(item));
+            else
+              steps.push_back(step_of(item));
+          } catch (const InputError& e) {
+            fault = is_winner ? fmt::format("winner {}: {}", winners.size() + 1, e.what())
+                              : fmt::format("step {}: {}", steps.size() + 1, e.what());
+          }
+        return true;
+      });
   if (!json.contains("schema") || json["schema"] != kSchema)
     throw InputError(fmt::format("{} has schema {}; this program reads schema {}", origin,
                                  json.contains("schema") ? brief(json["schema"].dump()) : "none", kSchema));
@@ -261,18 +262,18 @@ Wisdom Wisdom::load(const fs::path& path) {
 
 namespace {
 
-Json to_json(const Winner& w, const Provenance& common) {
-  Json json{{"op", w.problem.op},
-            {"dims", to_json(w.problem.dims)},
-            {"dtype", name_of(w.problem.dtype)},
-            {"variant", w.variant},
-            {"config", to_json(w.config)},
-            {"time_us", rounded(w.time_us)},
-            {"source_hash", w.source_hash},
-            {"code_hash", w.code_hash},
-            {"run_id", w.run_id},
-            {"csv", w.csv},
-            {"cache", name_of(w.cache)}};
+OrderedJson to_json(const Winner& w, const Provenance& common) {
+  OrderedJson json{{"op", w.problem.op},
+                   {"dims", to_json(w.problem.dims)},
+                   {"dtype", name_of(w.problem.dtype)},
+                   {"variant", w.variant},
+                   {"config", to_json(w.config)},
+                   {"time_us", rounded(w.time_us)},
+                   {"source_hash", w.source_hash},
+                   {"code_hash", w.code_hash},
+                   {"run_id", w.run_id},
+                   {"csv", w.csv},
+                   {"cache", name_of(w.cache)}};
   if (!w.throttled.empty()) json["throttled"] = w.throttled;
   if (!w.tied.empty()) json["tied"] = to_json(w.tied);
   if (!w.times.empty()) json["times"] = to_json(w.times);
@@ -280,8 +281,8 @@ Json to_json(const Winner& w, const Provenance& common) {
   return json;
 }
 
-Json to_json(const StepWinner& w, const Provenance& common) {
-  Json plans = Json::array();
+OrderedJson to_json(const StepWinner& w, const Provenance& common) {
+  OrderedJson plans = OrderedJson::array();
   for (const StepPlan& plan : w.plans.plans)
     plans.push_back({{"op", plan.problem.op},
                      {"dims", to_json(plan.problem.dims)},
@@ -290,14 +291,14 @@ Json to_json(const StepWinner& w, const Provenance& common) {
                      {"config", to_json(plan.config)},
                      {"source_hash", plan.source_hash},
                      {"code_hash", plan.code_hash}});
-  Json json{{"dims", to_json(w.step.dims)},
-            {"dtype", name_of(w.step.dtype)},
-            {"time_us", rounded(w.time_us)},
-            {"alone_us", rounded(w.alone_us)},
-            {"options", to_json(w.plans.options)},
-            {"plans", plans},
-            {"run_id", w.run_id},
-            {"csv", w.csv}};
+  OrderedJson json{{"dims", to_json(w.step.dims)},
+                   {"dtype", name_of(w.step.dtype)},
+                   {"time_us", rounded(w.time_us)},
+                   {"alone_us", rounded(w.alone_us)},
+                   {"options", to_json(w.plans.options)},
+                   {"plans", plans},
+                   {"run_id", w.run_id},
+                   {"csv", w.csv}};
   if (w.made_on != common) json["made_on"] = to_json(w.made_on);
   return json;
 }
@@ -314,7 +315,7 @@ std::string lines_of(const std::vector<T>& items, const Provenance& common) {
 }  // namespace
 
 std::string Wisdom::to_json() const {
-  Json head = {{"schema", kSchema}};
+  OrderedJson head = {{"schema", kSchema}};
   head.update(warptune::to_json(provenance_));
   std::string text = head.dump();
   text.back() = ',';  // in place of the closing brace

@@ -19,7 +19,7 @@ constexpr double kHopeless = 0.4;              // log: a variant 1.5 times slowe
 constexpr int kTurn = 4;                       // every so many proposals, the least tried variant is next
 
 /// Candidates that one model describes.
-struct Region {
+struct SearchRegion {
   std::vector<std::size_t> members;         // candidates
   std::vector<std::vector<double>> points;  // points of the members
   std::vector<std::size_t> starts;          // members to try first
@@ -62,7 +62,7 @@ double expected_improvement(const Posterior& p, double best) {
 
 class Surrogate final : public Strategy {
  public:
-  Surrogate(const SearchSpace& space, std::vector<Region> regions, std::uint64_t seed)
+  Surrogate(const SearchSpace& space, std::vector<SearchRegion> regions, std::uint64_t seed)
       : regions_(std::move(regions)),
         random_(seed),
         state_(space.candidates.size()),
@@ -71,9 +71,9 @@ class Surrogate final : public Strategy {
     for (std::size_t r = 0; r < regions_.size(); ++r)
       for (const std::size_t candidate : regions_[r].members) state_[candidate].region = r;
     std::size_t longest = 0;
-    for (const Region& r : regions_) longest = std::max(longest, r.starts.size());
+    for (const SearchRegion& r : regions_) longest = std::max(longest, r.starts.size());
     for (std::size_t round = 0; round < longest; ++round)
-      for (const Region& r : regions_)
+      for (const SearchRegion& r : regions_)
         if (round < r.starts.size()) starts_.push_back(r.members[r.starts[round]]);
   }
 
@@ -84,9 +84,9 @@ class Surrogate final : public Strategy {
     }
     std::optional<Promise> best;
     if (++turn_ % kTurn == 0)
-      if (Region* region = least_tried()) best = most_promising(*region, best_of(*region));
+      if (SearchRegion* region = least_tried()) best = most_promising(*region, best_of(*region));
     if (!best)
-      for (Region& region : regions_)
+      for (SearchRegion& region : regions_)
         if (const auto found = most_promising(region, best_); found && (!best || found->gain > best->gain))
           best = found;
     if (!best) return std::nullopt;
@@ -100,7 +100,8 @@ class Surrogate final : public Strategy {
     state.log_time = time_us ? std::log(*time_us) : INFINITY;
     if (time_us && state.log_time < best_) {
       best_ = state.log_time;
-      for (Region& region : regions_) region.stale = true;  // slow times are clipped relative to the best
+      for (SearchRegion& region : regions_)
+        region.stale = true;  // slow times are clipped relative to the best
     }
     regions_[state.region].stale = true;
   }
@@ -118,7 +119,7 @@ class Surrogate final : public Strategy {
   };
 
   /// The open member with the largest expected improvement on `target`, the logarithm of a time.
-  std::optional<Promise> most_promising(Region& region, double target) {
+  std::optional<Promise> most_promising(SearchRegion& region, double target) {
     refresh(region);
     std::optional<Promise> best;
     for (std::size_t i = 0; i < region.open.size(); ++i) {
@@ -128,7 +129,7 @@ class Surrogate final : public Strategy {
     return best;
   }
 
-  double best_of(const Region& region) const {
+  double best_of(const SearchRegion& region) const {
     double best = best_ + kSlowest;
     for (const std::size_t m : region.members)
       if (state_[m].told) best = std::min(best, state_[m].log_time);
@@ -136,10 +137,10 @@ class Surrogate final : public Strategy {
   }
 
   /// The least tried region with open members that is not hopeless; null if there is only one region.
-  Region* least_tried() {
-    Region* least = nullptr;
+  SearchRegion* least_tried() {
+    SearchRegion* least = nullptr;
     std::size_t fewest = 0;
-    for (Region& region : regions_) {
+    for (SearchRegion& region : regions_) {
       const auto tried = static_cast<std::size_t>(
           std::ranges::count_if(region.members, [&](std::size_t m) { return state_[m].proposed; }));
       if (tried == region.members.size() || best_of(region) > best_ + kHopeless) continue;
@@ -162,7 +163,7 @@ class Surrogate final : public Strategy {
     return state.told ? std::min(state.log_time, cut) : pending_;
   }
 
-  void refresh(Region& region) {
+  void refresh(SearchRegion& region) {
     if (!region.stale) return;
     region.stale = false;
     std::vector<std::size_t> seen;
@@ -205,7 +206,7 @@ class Surrogate final : public Strategy {
       if (std::isfinite(log_floor_)) p.mean = std::max(p.mean, log_floor_);
   }
 
-  std::vector<Region> regions_;
+  std::vector<SearchRegion> regions_;
   std::mt19937_64 random_;
   std::vector<State> state_;
   double log_floor_;
@@ -219,9 +220,9 @@ class Surrogate final : public Strategy {
 
 std::unique_ptr<Strategy> make_guided(const SearchSpace& space, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<Region> regions;
+  std::vector<SearchRegion> regions;
   for (const VariantGrid& grid : grids_of(space)) {
-    Region region{.members = grid.members(), .model = GaussianProcess(grid.point(0).size())};
+    SearchRegion region{.members = grid.members(), .model = GaussianProcess(grid.point(0).size())};
     for (std::size_t m = 0; m < grid.members().size(); ++m) region.points.push_back(grid.point(m));
     const std::size_t want = std::min<std::size_t>(2 + grid.axes() / 2, 1 + grid.members().size() / 16);
     region.starts = far_apart(region.points, want, random);
@@ -236,7 +237,7 @@ std::unique_ptr<Strategy> make_bayesian(const SearchSpace& space, std::uint64_t 
   const auto grids = grids_of(space);
   std::size_t axes = grids.size();
   for (const VariantGrid& grid : grids) axes += grid.axes();
-  Region region{.members = {}, .model = GaussianProcess(axes)};
+  SearchRegion region{.members = {}, .model = GaussianProcess(axes)};
   std::size_t first = grids.size();
   for (std::size_t g = 0; g < grids.size(); ++g) {
     for (std::size_t m = 0; m < grids[g].members().size(); ++m) {
@@ -251,7 +252,7 @@ std::unique_ptr<Strategy> make_bayesian(const SearchSpace& space, std::uint64_t 
   std::mt19937_64 random(seed);
   region.starts = shuffled(region.members.size(), random);
   region.starts.resize(std::min<std::size_t>(region.starts.size(), 10));
-  std::vector<Region> regions;
+  std::vector<SearchRegion> regions;
   regions.push_back(std::move(region));
   return std::make_unique<Surrogate>(space, std::move(regions), seed);
 }

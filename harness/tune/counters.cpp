@@ -47,7 +47,7 @@ std::vector<std::string> fields_of(const std::string& line) {
 }
 
 /// "1,234.5" with separators of thousands.
-std::optional<double> number_of(std::string text) {
+std::optional<double> metric_value(std::string text) {
   std::erase(text, ',');
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -98,7 +98,7 @@ std::vector<KernelCounters> parse_ncu_csv(const std::string& text, const std::ve
     for (std::size_t i = 0; i < columns.size(); ++i) {
       if (columns[i] == "Kernel Name") kernel.kernel = base_name(fields[i]);
       if (std::ranges::find(metrics, columns[i]) == metrics.end()) continue;
-      if (const auto value = number_of(fields[i])) kernel.values[columns[i]] = *value;
+      if (const auto value = metric_value(fields[i])) kernel.values[columns[i]] = *value;
     }
   }
   return kernels;

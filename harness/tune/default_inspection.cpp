@@ -11,8 +11,6 @@
 namespace warptune {
 namespace {
 
-constexpr double kCompileSeconds = 3600;  // limit of one configuration
-
 struct Totals {
   std::size_t bad = 0, spilling = 0;
   int registers = 0;
@@ -53,7 +51,7 @@ std::size_t inspect_arch(const OpTable& ops, const std::vector<Problem>& problem
     }
     const DefaultTile& tile = e.tiles[0];
     const std::string name = fmt::format("{} {} ({})", tile.variant->name, tile.config.str(), tile.origin());
-    const CompileResult result = pool.take(task++, kCompileSeconds);
+    const CompileResult result = pool.take(task++, kMaxCompileSeconds);
     if (result.kind != CompileResult::Kind::ok) {
       table.add({e.problem.key()},
                 fmt::format("{} does not compile: {}", name, result.detail.substr(0, 1500)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/measure/tuning_ranges.h"
+#include "harness/results/published.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_file.h"
 #include "harness/tune/finalists.h"
@@ -70,7 +71,7 @@ TuneSummary DeviceTuner::run(Progress& progress, const TimeLimit& limit) {
 void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   const SweepItem& item = *problem.item;
   const NvtxRange range = problem_range(item.problem);
-  const std::string name = label_of(item.entry->op, item.problem);
+  const std::string name = label_of(item.entry->op, item.problem.key());
   for (const Excluded& e : problem.excluded)
     if (!rows_.known(item, e.candidate))
       rows_.write(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
@@ -108,7 +109,9 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
                                : "; no winner of the wisdom: its inputs are changed";
   progress.finish(
       fmt::format("{}: {:.2f} us{}, {}{}{}{}", name, m.time_us, floor, plan_name(c), tied, slowed, note));
-  summary_.winners.push_back({item.problem, name, c.variant->name, c.config(), m, speed_of(item, trials, m)});
+  Speed speed = speed_of(item, trials, m);
+  speed.published = published_time(worker_.facts().name, item.entry->op, item.problem.key());
+  summary_.winners.push_back({item.problem, name, c.variant->name, c.config(), m, std::move(speed)});
 }
 
 /// A sweep that times a problem cold and hot keeps the cold winner: a model runs cold. Times on changed

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "harness/core/error.h"
 #include "harness/device/device.h"
@@ -47,24 +48,27 @@ class DeviceWorker::Busy {
   Stopwatch watch_;
 };
 
-DeviceWorker::DeviceWorker(const TuneOptions& options, const std::string& device, const KernelFiles& kernels)
-    : options_(options), process_(options.program, device, kernels), facts_(process_.start(kStartSeconds)) {}
+DeviceWorker::DeviceWorker(const TuneOptions& options, std::vector<std::string> devices,
+                           const KernelFiles& kernels)
+    : options_(options),
+      workers_(options.program, std::move(devices), kernels),
+      facts_(workers_.start(kStartSeconds)) {}
 
 void DeviceWorker::know_peaks(const std::filesystem::path& file) {
   file_ = file;
   if (const auto stored = load_card_file(file, facts_)) {
     facts_.set_peaks(*stored);
-    process_.set_peaks(facts_);
+    workers_.set_peaks(facts_);
   } else {
-    facts_ = process_.measure_peaks(kPeaksSeconds);
+    facts_ = workers_.measure_peaks(kPeaksSeconds);
     save_device_file(file, facts_);
   }
 }
 
-LaunchFloors DeviceWorker::launch_floors() { return process_.measure_launch_floors(kPeaksSeconds); }
+LaunchFloors DeviceWorker::launch_floors() { return workers_.measure_launch_floors(kPeaksSeconds); }
 
 void DeviceWorker::keep_raised_peaks() {
-  const auto raised = process_.take_raised_peaks();
+  const auto raised = workers_.take_raised_peaks();
   if (!raised) return;
   facts_ = *raised;
   save_device_file(file_, facts_);
@@ -72,7 +76,7 @@ void DeviceWorker::keep_raised_peaks() {
 
 Measurement DeviceWorker::measure(const Job& job, Deadline& deadline,
                                   const std::function<void()>& meanwhile) {
-  const bool slow = first_ || process_.fresh();
+  const bool slow = first_ || workers_.fresh();
   first_ = false;
   const Busy busy(*this);
   const double measured_before = stages().sum();
@@ -84,7 +88,7 @@ Measurement DeviceWorker::measure(const Job& job, Deadline& deadline,
   };
   Measurement m;
   try {
-    m = process_.run(job, deadline.seconds() + (slow ? options_.first_job_seconds : 0), timed_meanwhile);
+    m = workers_.run(job, deadline.seconds() + (slow ? options_.first_job_seconds : 0), timed_meanwhile);
   } catch (const InputError&) {
     throw;
   } catch (const std::exception& e) {  // no new worker: the device is gone for now
@@ -99,19 +103,19 @@ Measurement DeviceWorker::measure(const Job& job, Deadline& deadline,
 }
 
 std::vector<FinalistTimes> DeviceWorker::time(const FinalistsJob& job) {
-  const bool slow = first_ || process_.fresh();
+  const bool slow = first_ || workers_.fresh();
   const Busy busy(*this);
-  auto times = process_.run(job, options_.deadline.max_seconds * static_cast<double>(job.finalists.size()) +
+  auto times = workers_.run(job, options_.deadline.max_seconds * static_cast<double>(job.finalists.size()) +
                                      (slow ? options_.first_job_seconds : 0));
   keep_raised_peaks();
   return times;
 }
 
 StepTimes DeviceWorker::time(const StepJob& job) {
-  const bool slow = first_ || process_.fresh();  // it makes the weights and the reference
+  const bool slow = first_ || workers_.fresh();  // it makes the weights and the reference
   first_ = false;
   const Busy busy(*this);
-  return process_.run(job, options_.deadline.max_seconds + (slow ? options_.first_job_seconds : 0));
+  return workers_.run(job, options_.deadline.max_seconds + (slow ? options_.first_job_seconds : 0));
 }
 
 namespace {
@@ -128,28 +132,64 @@ std::vector<std::string> split_devices(const std::string& devices) {
   return names;
 }
 
+/// The devices of each worker, which has this many ranks.
+std::vector<std::vector<std::string>> devices_of_workers(const std::string& given, std::size_t ranks) {
+  std::vector<std::string> names;
+  for (const std::string& name : split_devices(given))
+    names.insert(names.end(), name.starts_with("cuda:") ? 1 : ranks, name);
+  if (names.size() % ranks != 0)
+    throw InputError(fmt::format("device '{}': problems of {} ranks need {} GPUs, one each, or a multiple",
+                                 given, ranks, ranks));
+  std::vector<std::vector<std::string>> workers;
+  for (auto at = names.begin(); at != names.end(); at += static_cast<std::ptrdiff_t>(ranks))
+    workers.emplace_back(at, at + static_cast<std::ptrdiff_t>(ranks));
+  return workers;
+}
+
+std::unique_ptr<DeviceWorker> started(const TuneOptions& options, const std::vector<std::string>& devices,
+                                      const KernelFiles& kernels) {
+  try {
+    return std::make_unique<DeviceWorker>(options, devices, kernels);
+  } catch (const InputError& e) {
+    if (devices.size() == 1) throw;
+    throw InputError(fmt::format("problems of {} ranks need {} devices of one kind: {}", devices.size(),
+                                 devices.size(), e.what()));
+  }
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, const TuneOptions& options) {
+  const auto ranks = static_cast<std::size_t>(ranks_of(sweep));
   std::vector<std::unique_ptr<DeviceWorker>> workers;
-  const auto add = [&](const std::string& device) {
+  std::set<std::string> used;  // ids
+  const auto add = [&](const std::vector<std::string>& devices) {
     KernelFiles kernels = sweep.kernels;
     // Less than the first job of a problem has, so that the reference's own sentence comes first.
     kernels.reference_seconds = std::max(options.first_job_seconds, options.deadline.max_seconds / 2);
-    auto worker = std::make_unique<DeviceWorker>(options, device_as(device, options.as), kernels);
-    const auto same = [&](const auto& other) { return other->facts().id == worker->facts().id; };
-    if (!options.may_share && std::ranges::any_of(workers, same))
-      throw InputError(fmt::format("device '{}' is given twice ({} {})", device, worker->facts().name,
-                                   worker->facts().id));
+    std::vector<std::string> names;
+    for (const std::string& device : devices) names.push_back(device_as(device, options.as));
+    auto worker = started(options, names, kernels);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const std::string& id = worker->ids()[rank];
+      const bool is_shared = options.may_share || (rank > 0 && worker->facts().backend == Backend::host);
+      if (!used.insert(id).second && !is_shared)
+        throw InputError(
+            fmt::format("device '{}' is given twice ({} {})", devices[rank], worker->facts().name, id));
+    }
     workers.push_back(std::move(worker));
   };
   const std::string given = options.device.value_or(sweep.device);
   if (given != "all") {
-    for (const std::string& device : split_devices(given)) add(device);
+    for (const auto& devices : devices_of_workers(given, ranks)) add(devices);
     return workers;
   }
   try {
-    for (;;) add(fmt::format("cuda:{}", workers.size()));
+    for (std::size_t next = 0;;) {
+      std::vector<std::string> devices;
+      while (devices.size() < ranks) devices.push_back(fmt::format("cuda:{}", next++));
+      add(devices);
+    }
   } catch (const InputError& e) {  // no further GPU
     if (workers.empty())
       throw InputError(fmt::format("device 'all' means every GPU, and {}; for the CPU say host", e.what()));
@@ -157,11 +197,10 @@ std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, con
   return workers;
 }
 
-void lock_devices(const std::vector<std::unique_ptr<DeviceWorker>>& workers) {
-  std::vector<DeviceWorker*> ordered;
-  for (const auto& worker : workers) ordered.push_back(worker.get());
-  std::ranges::sort(ordered, {}, [](const DeviceWorker* worker) { return worker->facts().id; });
-  for (DeviceWorker* worker : ordered) worker->lock();
+std::vector<std::string> ids_of(const std::vector<std::unique_ptr<DeviceWorker>>& workers) {
+  std::set<std::string> ids;
+  for (const auto& worker : workers) ids.insert(worker->ids().begin(), worker->ids().end());
+  return {ids.begin(), ids.end()};
 }
 
 }  // namespace warptune

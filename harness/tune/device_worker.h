@@ -1,5 +1,6 @@
 #pragma once
-// One device of a sweep: its worker process under deadlines, its facts, and how long it was busy.
+// One device of a sweep, or the devices of several ranks: their worker under deadlines, their facts, and how
+// long they were busy.
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -9,10 +10,9 @@
 
 #include "harness/core/stopwatch.h"
 #include "harness/measure/measurement.h"
-#include "harness/tune/device_lock.h"
 #include "harness/tune/sweep.h"
 #include "harness/tune/tune_options.h"
-#include "harness/tune/worker_process.h"
+#include "harness/tune/worker_group.h"
 
 namespace warptune {
 
@@ -34,13 +34,15 @@ class Deadline {
 
 class DeviceWorker {
  public:
-  /// Starts the process. Throws InputError where there is no such device. The options must outlive it.
-  DeviceWorker(const TuneOptions& options, const std::string& device, const KernelFiles& kernels = {});
+  /// Starts a process for each device, the ranks of a group. Throws InputError where there is no such device.
+  /// The options must outlive it.
+  DeviceWorker(const TuneOptions& options, std::vector<std::string> devices, const KernelFiles& kernels = {});
 
+  /// Those of the first device: all are of one kind.
   const DeviceFacts& facts() const& { return facts_; }
   const DeviceFacts& facts() const&& = delete;
-  /// Waits until no other program times on the device. Nothing may be timed before.
-  void lock() { lock_.emplace(facts_.id); }
+  /// DeviceFacts::id of each device.
+  const std::vector<std::string>& ids() const { return workers_.ids(); }
   /// Takes the measured peaks from a file, or measures them and writes it.
   void know_peaks(const std::filesystem::path& file);
   /// The cost of a launch; without samples on the host.
@@ -51,12 +53,12 @@ class DeviceWorker {
   /// gone.
   /// `meanwhile` runs in this process while the worker is busy.
   Measurement measure(const Job& job, Deadline& deadline, const std::function<void()>& meanwhile = {});
-  /// Throws as WorkerProcess does.
+  /// Throws as WorkerGroup does.
   std::vector<FinalistTimes> time(const FinalistsJob& job);
   StepTimes time(const StepJob& job);
 
   double busy_seconds() const { return busy_seconds_; }
-  const StageTimes& stages() const { return process_.stages(); }
+  const StageTimes& stages() const { return workers_.stages(); }
   /// How long the worker had measured and waited for the end of a `meanwhile`. It is not busy then.
   double waiting_seconds() const { return waiting_seconds_; }
   /// Since its first job; 0 before it.
@@ -67,19 +69,19 @@ class DeviceWorker {
   void keep_raised_peaks();
 
   const TuneOptions& options_;
-  WorkerProcess process_;
+  WorkerGroup workers_;
   DeviceFacts facts_;
-  std::optional<DeviceLock> lock_;
   std::filesystem::path file_;  // keeps the measured peaks
   bool first_ = true;
   double busy_seconds_ = 0, waiting_seconds_ = 0;
   std::optional<Stopwatch> first_job_;
 };
 
-/// A worker for each device that the options name, or else the sweep. `all`: every GPU. Throws InputError
-/// where there is none, and where a device is named twice.
+/// A worker for each device that the options name, or else the sweep; where its problems have ranks, for as
+/// many devices. `auto` and `host` then stand for the devices of all ranks. `all`: every GPU. Throws
+/// InputError where there are too few, and where a device is named twice.
 std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, const TuneOptions& options);
-/// Locks all devices for this program, in one global order, so that two programs cannot deadlock.
-void lock_devices(const std::vector<std::unique_ptr<DeviceWorker>>& workers);
+/// DeviceFacts::id of all devices, in one global order.
+std::vector<std::string> ids_of(const std::vector<std::unique_ptr<DeviceWorker>>& workers);
 
 }  // namespace warptune

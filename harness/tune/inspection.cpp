@@ -21,8 +21,6 @@
 namespace warptune {
 namespace {
 
-constexpr double kCompileSeconds = 3600;  // limit of one configuration
-
 struct Row {
   std::size_t configurations = 0, errors = 0, resource = 0, spilling = 0;
   std::set<std::string> kernels;
@@ -218,7 +216,7 @@ std::size_t inspect_arch(const CompileList& list, const Compiler& compiler, cons
     Row& row = rows[list.names[i]];
     for (const Stage* stage : active_kernels(*task.variant, *task.problem, task.config))
       row.kernels.insert(kernel_key(*task.variant, *stage, *task.problem, task.config));
-    const CompileResult result = pool.take(i, kCompileSeconds);
+    const CompileResult result = pool.take(i, kMaxCompileSeconds);
     count(row, result);
     if (result.kind == CompileResult::Kind::compile_error) errors.add(list.names[i], result.detail);
     if (result.kind == CompileResult::Kind::resource) too_large.add(list.names[i], result.detail);

@@ -11,6 +11,8 @@
 
 namespace warptune {
 
+inline constexpr double kMaxCompileSeconds = 3600;  // of one configuration
+
 struct InspectOptions {
   std::vector<std::string> archs;  // "sm_80", "sm_90a"
   std::string filter;              // regular expression over op/variant

@@ -1,5 +1,6 @@
 #pragma once
-// The protocol between the tuning program and its worker: one JSON object per line.
+// The protocol between the tuning program and its worker: one JSON object per line. Ranks of a group get the same
+// lines, and each answers.
 //   worker  {"type":"hello", facts}             {"type":"facts", facts}
 //           {"type":"result", measurement, "lost":true if the worker ends because its device is lost}
 //           {"type":"finalists", "times":[{main, hot, isolated}]}

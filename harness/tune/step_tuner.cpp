@@ -24,7 +24,7 @@
 namespace warptune {
 namespace {
 
-constexpr int kRounds = 21, kFinalRounds = 61;  // replays of each of two steps
+constexpr int kStepRounds = 21, kFinalRounds = 61;  // replays of each of two steps
 
 // The variants of rows of the step itself, beside kStepPlans: with the winners of its ops alone, and with
 // another option.
@@ -62,7 +62,7 @@ class WorkerTimer : public StepTimer {
   /// `picks`. Empty where the step fails.
   std::optional<Measurement> start(Picks& picks) {
     const StepPlans alone = assembled(parts_, picks, false);
-    const StepTimes times = measure(alone, alone, kRounds);
+    const StepTimes times = measure(alone, alone, kStepRounds);
     for (std::size_t i = 0; i < parts_.size(); ++i)
       if (!parts_[i].option.empty())
         picks[i] = static_cast<std::size_t>(times.options.get(parts_[i].option, 0));
@@ -73,7 +73,7 @@ class WorkerTimer : public StepTimer {
 
   StepTrial time(const Picks& incumbent, const Picks& candidate) override {
     StepTimes times =
-        measure(assembled(parts_, incumbent, true), assembled(parts_, candidate, true), kRounds);
+        measure(assembled(parts_, incumbent, true), assembled(parts_, candidate, true), kStepRounds);
     problems_[candidate] = {times.problems.begin(), times.problems.end()};
     if (is_timed(times.candidate))
       times.candidate.detail = fmt::format("{:.4f} ({:.4f} to {:.4f}) of the step's time so far",

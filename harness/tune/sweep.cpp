@@ -359,6 +359,23 @@ class Loader {
 
 }  // namespace
 
+int ranks_of(const Sweep& sweep) {
+  const auto has_ranks = [](const SweepItem& item) { return ranks_of(item.problem) > 1; };
+  const auto first = std::ranges::find_if(sweep.items, has_ranks);
+  if (first == sweep.items.end()) return 1;
+  const std::int64_t ranks = ranks_of(first->problem);
+  for (const SweepItem& item : sweep.items)
+    if (has_ranks(item) && ranks_of(item.problem) != ranks)
+      throw InputError(fmt::format("{}{} is for {} ranks, {} for {}; a sweep has one number of ranks",
+                                   item.where.empty() ? "" : item.where + ": ", item.problem.key(),
+                                   ranks_of(item.problem), first->problem.key(), ranks));
+  if (!sweep.steps.empty())
+    throw InputError(
+        fmt::format("{}{} is for {} ranks, 'steps' are for one GPU; they need a sweep of their own",
+                    first->where.empty() ? "" : first->where + ": ", first->problem.key(), ranks));
+  return static_cast<int>(ranks);
+}
+
 Sweep load_sweep(const OpTable& ops, const std::filesystem::path& path) { return Loader(ops, path).load(); }
 
 }  // namespace warptune

@@ -28,6 +28,10 @@ struct Sweep {
   std::shared_ptr<const OpTable> own_ops = {};  // the table with them, where the sweep names them
 };
 
+/// How many devices run each problem together: the dim `ranks` of its problems, 1 where none has it. Throws
+/// InputError for problems of two numbers of ranks, and for steps beside problems of ranks.
+int ranks_of(const Sweep& sweep);
+
 /// Reads and checks everything. Throws InputError: "FILE:LINE: what is wrong and what would be right".
 Sweep load_sweep(const OpTable& ops, const std::filesystem::path& path);
 

@@ -12,6 +12,7 @@
 #include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/device/compile.h"
+#include "harness/tune/device_lock.h"
 #include "harness/tune/device_tuner.h"
 #include "harness/tune/locked_clocks.h"
 #include "harness/tune/missing.h"
@@ -36,6 +37,7 @@ auto writable(F&& body) {
 /// The tuners of all devices. Devices of one kind share a row store.
 struct Fleet {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
+  std::vector<DeviceLock> locks;
   std::unique_ptr<LockedClocks> clocks;              // null: not locked
   std::vector<std::unique_ptr<const Sweep>> sweeps;  // what is to be tuned on each kind
   std::vector<std::unique_ptr<RowStore>> stores;
@@ -80,19 +82,19 @@ void add_kind(Fleet& fleet, const Sweep& whole, const TuneOptions& options,
   if (const std::string note = store.note(); !note.empty())
     print(options.log, "{}\n", one_line("note: " + note));
   if (const std::string note = kind.family_note(); !note.empty()) print(options.log, "note: {}\n", note);
-  print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count, problem_count,
-        workers.size() > 1 ? fmt::format("{} x ", workers.size()) : "", kind.name, kind.arch);
+  const std::size_t ranks = workers.front()->ids().size(), devices = workers.size() * ranks;
+  print(options.log, "{}: {} configurations of {} problems on {}{} ({}){}\n", sweep.name, count,
+        problem_count, devices > 1 ? fmt::format("{} x ", devices) : "", kind.name, kind.arch,
+        ranks > 1 ? fmt::format(", {} ranks", ranks) : "");
 }
 
 Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
   Fleet fleet;
   fleet.workers = start_workers(sweep, options);
-  lock_devices(fleet.workers);
-  if (options.lock_clocks) {
-    std::vector<std::string> ids;
-    for (const auto& worker : fleet.workers) ids.push_back(worker->facts().id);
-    fleet.clocks = std::make_unique<LockedClocks>(ids, *options.lock_clocks);
-  }
+  // In one global order, so that two programs cannot deadlock.
+  for (const std::string& id : ids_of(fleet.workers)) fleet.locks.emplace_back(id);
+  if (options.lock_clocks)
+    fleet.clocks = std::make_unique<LockedClocks>(ids_of(fleet.workers), *options.lock_clocks);
   std::map<std::string, std::vector<DeviceWorker*>> kinds;  // by folder
   for (const auto& worker : fleet.workers) kinds[worker->facts().slug()].push_back(worker.get());
   const int all_jobs = compile_jobs(options.compile_jobs);

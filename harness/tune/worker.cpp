@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "harness/core/error.h"
+#include "harness/core/limits.h"
+#include "harness/core/rank_group.h"
 #include "harness/measure/tuning_ranges.h"
 #include "harness/tune/protocol.h"
 #include "harness/tune/sweep_models.h"
@@ -25,9 +28,9 @@ using Json = nlohmann::json;
 namespace {
 
 /// Reads and writes lines on file descriptors.
-class Lines {
+class LineChannel {
  public:
-  Lines(int in, int out) : in_(in), out_(out) {}
+  LineChannel(int in, int out) : in_(in), out_(out) {}
 
   std::optional<std::string> read() {
     for (;;) {
@@ -80,15 +83,28 @@ void misbehave(const std::string& kind) {
   for (volatile unsigned spin = 0; kind == "loop";) spin = spin + 1;
 }
 
-/// The faults that tests inject.
-void inject_fault(const std::string& config) {
+/// The faults that tests inject into work with this name.
+void inject_fault(const Device& device, const std::string& work) {
   const char* given = std::getenv("WARPTUNE_WORKER_FAULT");
   if (!given) return;
+  const std::string rank = std::to_string(device.group() ? device.group()->rank() : 0);
   std::istringstream faults(given);
-  for (std::string fault; std::getline(faults, fault, ';');)
-    if (const auto colon = fault.find(':');
-        colon != std::string::npos && config.find(fault.substr(colon + 1)) != std::string::npos)
-      misbehave(fault.substr(0, colon));
+  for (std::string fault; std::getline(faults, fault, ';');) {
+    const auto colon = fault.find(':'), at = fault.find('@');
+    if (colon == std::string::npos || work.find(fault.substr(colon + 1)) == std::string::npos) continue;
+    const bool is_of_a_rank = at < colon;
+    if (!is_of_a_rank || fault.substr(at + 1, colon - at - 1) == rank)
+      misbehave(fault.substr(0, std::min(at, colon)));
+  }
+}
+
+/// The group that the parent has put this process in; null where it is alone.
+std::shared_ptr<RankGroup> joined_group() {
+  const char *ranks = std::getenv("WARPTUNE_RANKS"), *rank = std::getenv("WARPTUNE_RANK"),
+             *group = std::getenv("WARPTUNE_GROUP");
+  if (!ranks || !rank || !group || std::string_view(ranks) == "1") return nullptr;
+  return std::make_shared<RankGroup>(group, static_cast<int>(whole_number(rank, "WARPTUNE_RANK")),
+                                     static_cast<int>(whole_number(ranks, "WARPTUNE_RANKS")));
 }
 
 bool same_options(const BenchOptions& a, const BenchOptions& b) {
@@ -107,7 +123,7 @@ class Benches {
   Benches(const OpTable& ops, Device& device) : ops_(ops), device_(device) {}
 
   Measurement run(const Job& job) {
-    inject_fault(job.config.str());
+    inject_fault(device_, job.problem.key() + " " + job.config.str());
     const NvtxRange range = problem_range(job.problem);
     open(job.problem, job.options);
     return failure_ ? *failure_
@@ -117,7 +133,7 @@ class Benches {
   std::vector<FinalistTimes> run(const FinalistsJob& job) {
     std::vector<Finalist> finalists;
     for (const auto& entry : job.finalists) {
-      inject_fault("finalist " + entry.config.str());
+      inject_fault(device_, job.problem.key() + " finalist " + entry.config.str());
       finalists.push_back({&ops_.find(job.problem.op).variant(entry.variant), entry.config});
     }
     const NvtxRange range = problem_range(job.problem);
@@ -168,7 +184,7 @@ class Steps {
   Steps(const OpTable& ops, Device& device) : ops_(ops), device_(device) {}
 
   StepTimes run(const StepJob& job) {
-    inject_fault("step " + job.candidate.str());
+    inject_fault(device_, "step " + job.candidate.str());
     Json wanted = to_json(StepJob{.model = job.model, .spec = job.spec, .incumbent = {}, .candidate = {}});
     if (!bench_ || wanted != open_) {
       clear();
@@ -224,7 +240,7 @@ Json error_of(const std::exception& e, bool input) {
 }
 
 /// The CUDA context may be lost: reports the reason and ends, so that a new process starts.
-[[noreturn]] void end_after(Lines& lines, const Measurement& measurement) {
+[[noreturn]] void end_after(LineChannel& lines, const Measurement& measurement) {
   Json json = to_json(measurement);
   json["lost"] = true;
   lines.write(tagged("result", std::move(json)));
@@ -237,10 +253,11 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
 #ifdef __linux__
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlives the program that started it
 #endif
-  Lines lines(in, out);
+  LineChannel lines(in, out);
   std::unique_ptr<Device> device;
   try {
-    device = open_device(which);
+    device = open_device(which, joined_group());
+    const bool is_first_rank = !device->group() || device->group()->rank() == 0;
     lines.write(tagged("hello", to_json(device->facts())));
     Benches benches(ops, *device);
     Steps steps(ops, *device);
@@ -254,10 +271,13 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
       const Json& message = *read;
       const std::string type = message.at("type");
       if (type == "measure_peaks") {
-        lines.write(tagged("facts", to_json(measure_peaks(*device))));
+        // By a device that waits for no other rank.
+        if (is_first_rank) device->set_peaks(measure_peaks(*open_device(which)));
+        lines.write(tagged("facts", to_json(device->facts())));
         news.told();
       } else if (type == "measure_launch_floors") {
-        lines.write(tagged("launch_floors", to_json(measure_launch_floors(*device))));
+        lines.write(tagged("launch_floors", to_json(is_first_rank ? measure_launch_floors(*open_device(which))
+                                                                  : LaunchFloors())));
       } else if (type == "set_peaks") {
         device->set_peaks(facts_of(message));
         news.told();
@@ -275,6 +295,8 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
             answer("result", to_json(benches.run(job_of(message))));
         } catch (const BadReference&) {
           throw;
+        } catch (const RankLost&) {
+          throw;
         } catch (const std::bad_alloc&) {
           end_after(lines, {.status = Status::resource, .detail = "the host is out of memory"});
         } catch (const std::exception& e) {
@@ -283,6 +305,9 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
       }
     }
     return 0;
+  } catch (const RankLost&) {  // the parent knows why, and ends this process too
+    while (lines.read()) continue;
+    return 1;
   } catch (const InputError& e) {
     lines.write(error_of(e, true));
     return 2;

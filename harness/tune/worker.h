@@ -7,7 +7,8 @@
 namespace warptune {
 
 /// Reads jobs from file descriptor `in` and answers on `out`, in the format of protocol.h. Returns the exit
-/// code. For tests, WARPTUNE_WORKER_FAULT="KIND:TEXT;KIND:TEXT" makes it fail at configurations that contain
+/// code. WARPTUNE_RANK, WARPTUNE_RANKS and WARPTUNE_GROUP make it a rank of a group.
+/// For tests, WARPTUNE_WORKER_FAULT="KIND:TEXT;KIND@RANK:TEXT" makes it fail where "problem config" contains
 /// TEXT; kinds: segv, abort, exit0, throw, memory, stop, kill, loop.
 int run_worker(const OpTable& ops, const std::string& device, int in, int out);
 

@@ -88,19 +88,23 @@ __device__ __forceinline__ X cluster_load(const X* shared, unsigned rank) {
   return u.x;
 }
 
-/// Stores x (2 or 4 floats, aligned) to the shared memory of block `rank` of the cluster, where `shared` lies
-/// in this block, asynchronously: the mbarrier of that block where `barrier` lies in this one counts the
+/// Stores x (1, 2 or 4 floats, aligned) to the shared memory of block `rank` of the cluster, where `shared`
+/// lies in this block, asynchronously: the mbarrier of that block where `barrier` lies in this one counts the
 /// bytes. PTX manual: "st.async".
 template <int N>
 __device__ __forceinline__ void cluster_store_async(const Vec<float, N>& x, void* shared, Mbarrier* barrier,
                                                     unsigned rank) {
-  static_assert(N == 2 || N == 4);
+  static_assert(N == 1 || N == 2 || N == 4);
   unsigned to, counts;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(shared)), "r"(rank));
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
                : "=r"(counts)
                : "r"(shared_address(barrier)), "r"(rank));
-  if constexpr (N == 2)
+  if constexpr (N == 1)
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to),
+                 "f"(x[0]), "r"(counts)
+                 : "memory");
+  else if constexpr (N == 2)
     asm volatile(
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
         "f"(x[0]), "f"(x[1]), "r"(counts)

@@ -23,13 +23,6 @@ using testing::run_shell;
 #if WARPTUNE_HAS_CUDA
 const std::string kWisdom = std::string(SOURCE_ROOT) + "/results/h200/wisdom.json";
 
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 Ended run_export(const std::string& problem, const std::string& arch, const fs::path& out,
                  const std::string& more = "") {
   return run_shell("{} export --wisdom " + kWisdom + " --problem '" + problem + "' --arch " + arch + " -o " +

@@ -21,10 +21,7 @@ namespace fs = std::filesystem;
 
 using nlohmann::json;
 using testing::Ended;
-
-Ended run(const std::string& arguments, const std::string& streams = "2>&1") {
-  return testing::run_shell("{} " + arguments, streams);
-}
+using testing::run;
 
 class GoogleBenchmark : public ::testing::Test {
  protected:

@@ -16,8 +16,6 @@ using testing::Ended;
 using testing::fresh_folder;
 using testing::run_shell;
 
-Ended run(const std::string& arguments) { return run_shell("{} " + arguments); }
-
 void expect_text(const Ended& ended, const std::string& part) {
   EXPECT_NE(ended.text.find(part), std::string::npos) << "no '" << part << "' in:\n" << ended.text;
 }

@@ -25,7 +25,7 @@ using testing::text_of;
 using testing::Ended;
 
 /// The JSON of a command that writes it to stdout or to the file in its arguments.
-Ended run(const std::string& arguments) { return testing::run_shell("{} " + arguments, ""); }
+Ended stdout_of(const std::string& arguments) { return testing::run_shell("{} " + arguments, ""); }
 
 class Regression : public ::testing::Test {
  protected:
@@ -53,20 +53,21 @@ TEST_F(Regression, SamplesAreNextToTheRows) {
 
 TEST_F(Regression, WinnersRunAgainAndCompare) {
   const Ended again =
-      run("rerun " + wisdom_.string() + " --device host --name again --out " + folder_.string());
+      stdout_of("rerun " + wisdom_.string() + " --device host --name again --out " + folder_.string());
   EXPECT_EQ(again.code, 0) << again.text;
   const fs::path now = folder_ / "host" / "again.csv";
   EXPECT_EQ(read_csv(now).size(), 2u);
-  const Ended same = run("compare " + now.string() + " " + now.string() + " --format json");
+  const Ended same = stdout_of("compare " + now.string() + " " + now.string() + " --format json");
   EXPECT_EQ(same.code, 0) << same.text;
   EXPECT_EQ(nlohmann::json::parse(same.text)["counts"]["SAME"], 2);
   // A finalist of tune and a row of rerun are sampled in two ways.
-  const Ended unlike = run("compare " + csv_.string() + " " + now.string());
+  const Ended unlike = stdout_of("compare " + csv_.string() + " " + now.string());
   EXPECT_EQ(unlike.code, 3) << unlike.text;
   EXPECT_NE(unlike.text.find("sampled in another way: 2"), std::string::npos) << unlike.text;
-  EXPECT_EQ(run("compare " + now.string() + " " + csv_.string() + " --min-effect x 2> /dev/null").code, 2);
-  const Ended evil =
-      run("rerun " + wisdom_.string() + " --device host --name ../evil --out " + folder_.string() + " 2>&1");
+  EXPECT_EQ(stdout_of("compare " + now.string() + " " + csv_.string() + " --min-effect x 2> /dev/null").code,
+            2);
+  const Ended evil = stdout_of("rerun " + wisdom_.string() + " --device host --name ../evil --out " +
+                               folder_.string() + " 2>&1");
   EXPECT_EQ(evil.code, 2);
   EXPECT_NE(evil.text.find("'../evil' cannot name the CSV"), std::string::npos) << evil.text;
   EXPECT_FALSE(fs::exists(folder_ / "evil.csv"));
@@ -85,21 +86,24 @@ TEST_F(Regression, EachRunHasARowPerWinner) {
     }
     return runs;
   };
-  ASSERT_EQ(run(rerun + "2").code, 0);
+  ASSERT_EQ(stdout_of(rerun + "2").code, 0);
   for (const auto& [problem, runs] : runs_of(csv)) EXPECT_EQ(runs.size(), 2u) << problem;
   // What is there is not measured again; a run more is.
-  ASSERT_EQ(run(rerun + "2").code, 0);
+  ASSERT_EQ(stdout_of(rerun + "2").code, 0);
   EXPECT_EQ(read_csv(csv).size(), 4u);
-  ASSERT_EQ(run(rerun + "3").code, 0);
+  ASSERT_EQ(stdout_of(rerun + "3").code, 0);
   EXPECT_EQ(read_csv(csv).size(), 6u);
-  ASSERT_EQ(run(rerun + "1 --fresh").code, 0);
+  ASSERT_EQ(stdout_of(rerun + "1 --fresh").code, 0);
   EXPECT_EQ(read_csv(folder_ / "host" / "runs.2.csv").size(), 2u);
-  const Ended same = run("compare " + csv.string() + " " + csv.string() + " --format json");
+  const Ended same = stdout_of("compare " + csv.string() + " " + csv.string() + " --format json");
   EXPECT_EQ(nlohmann::json::parse(same.text)["rows"][0]["new_runs"], 3);
   // Without a suspect nothing is timed again.
-  EXPECT_EQ(run("compare " + csv.string() + " " + csv.string() + " --confirm " + wisdom_.string()).code, 0);
+  EXPECT_EQ(stdout_of("compare " + csv.string() + " " + csv.string() + " --confirm " + wisdom_.string()).code,
+            0);
   EXPECT_EQ(
-      run("compare " + csv.string() + " " + csv.string() + " --base-program /bin/true 2> /dev/null").code, 2)
+      stdout_of("compare " + csv.string() + " " + csv.string() + " --base-program /bin/true 2> /dev/null")
+          .code,
+      2)
       << "it needs --confirm";
 }
 
@@ -115,7 +119,7 @@ class StepRegression : public ::testing::Test {
         << ", context: 64, cache: hot, max_configs: 1, ops: [rms_norm, embedding]}\nsteps:\n  - {model: "
         << model_ << ", context: 64, candidates: 1}\n";
     const Ended tuned =
-        run("tune " + (folder_ / "base.yaml").string() + " --out " + folder_.string() + " 2>&1");
+        stdout_of("tune " + (folder_ / "base.yaml").string() + " --out " + folder_.string() + " 2>&1");
     EXPECT_EQ(tuned.code, 0) << tuned.text;
   }
   static inline const fs::path folder_ =
@@ -127,12 +131,12 @@ class StepRegression : public ::testing::Test {
 
 TEST_F(StepRegression, AStepIsTimedAgainAndComparedAsAnyRow) {
   const std::string rerun = "rerun " + wisdom_ + " --device host --min-samples 6 --out " + folder_.string();
-  const Ended unnamed = run(rerun + " --name unnamed 2>&1");
+  const Ended unnamed = stdout_of(rerun + " --name unnamed 2>&1");
   EXPECT_NE(unnamed.text.find(std::string("skips ") + kStep + ": its model is no preset; --model DIR names"),
             std::string::npos)
       << unnamed.text;
   const std::string with_model = rerun + " --model " + model_ + " --name again --runs ";
-  const Ended timed = run(with_model + "2 2>&1");
+  const Ended timed = stdout_of(with_model + "2 2>&1");
   ASSERT_EQ(timed.code, 0) << timed.text;
   const fs::path csv = folder_ / "host" / "again.csv";
   const auto steps_in = [](const fs::path& file) {
@@ -151,9 +155,9 @@ TEST_F(StepRegression, AStepIsTimedAgainAndComparedAsAnyRow) {
   }
   EXPECT_NE(rows[0].at("run_id"), rows[1].at("run_id"));
   // What is there is not measured again; a run more is.
-  ASSERT_EQ(run(with_model + "2 2>&1").code, 0);
+  ASSERT_EQ(stdout_of(with_model + "2 2>&1").code, 0);
   EXPECT_EQ(steps_in(csv).size(), 2u);
-  ASSERT_EQ(run(with_model + "3 2>&1").code, 0);
+  ASSERT_EQ(stdout_of(with_model + "3 2>&1").code, 0);
   EXPECT_EQ(steps_in(csv).size(), 3u);
 
   // Times of its own, since the measured runs of a busy machine may differ by any factor.
@@ -165,7 +169,7 @@ TEST_F(StepRegression, AStepIsTimedAgainAndComparedAsAnyRow) {
   };
   const std::string base = with_times("base.csv", 100);
   const auto compared = [&](double step_us) {
-    return run("compare " + base + " " + with_times("now.csv", step_us) + " --format json");
+    return stdout_of("compare " + base + " " + with_times("now.csv", step_us) + " --format json");
   };
   const Ended same = compared(100), slower = compared(300);
   EXPECT_EQ(same.code, 0) << same.text;
@@ -212,7 +216,7 @@ class Counters : public ::testing::Test {
     fs::permissions(folder_ / "ncu", fs::perms::owner_all);
     const std::string path = ::getenv("PATH");
     ::setenv("PATH", (folder_.string() + ":" + path).c_str(), 1);
-    const Ended result = run("counters " + arguments + " 2>&1");
+    const Ended result = stdout_of("counters " + arguments + " 2>&1");
     ::setenv("PATH", path.c_str(), 1);
     return result;
   }
@@ -281,12 +285,12 @@ TEST_F(Regression, ProfilePrintsItsCommands) {
   const std::string what =
       "profile rms_norm/host_naive --problem tokens=2,hidden=33 --dtype fp32 --device host -o " +
       (folder_ / "report").string();
-  const Ended printed = run(what);
+  const Ended printed = stdout_of(what);
   EXPECT_EQ(printed.code, 0);
   EXPECT_NE(printed.text.find("ncu --profile-from-start off"), std::string::npos) << printed.text;
   EXPECT_NE(printed.text.find("\nnsys profile"), std::string::npos) << printed.text;
-  EXPECT_EQ(run(what + " --inside").code, 0);
-  EXPECT_EQ(run("profile rms_norm --problem tokens=2,hidden=33 2> /dev/null").code, 2);
+  EXPECT_EQ(stdout_of(what + " --inside").code, 0);
+  EXPECT_EQ(stdout_of("profile rms_norm --problem tokens=2,hidden=33 2> /dev/null").code, 2);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using testing::text_of;
 
 /// Runs the program in `folder` and returns its exit code; its output is in folder/said.
-int run(const fs::path& folder, const std::string& arguments) {
+int report_code(const fs::path& folder, const std::string& arguments) {
   return WEXITSTATUS(std::system(
       ("cd '" + folder.string() + "' && " WARPTUNE_PROGRAM " " + arguments + " > said 2>&1").c_str()));
 }
@@ -35,16 +35,16 @@ TEST(Cli, WisdomIsShownAndExported) {
   wisdom.put(
       {{"argmax", {{"batch", 1}, {"vocab", 9}}, DType::fp16}, "naive", {{"block", 64}}, 3, "", "", ""});
   wisdom.save(folder / "wisdom.json");
-  EXPECT_EQ(run(folder, "wisdom show wisdom.json"), 0);
+  EXPECT_EQ(report_code(folder, "wisdom show wisdom.json"), 0);
   EXPECT_NE(text_of(folder / "said").find("argmax[batch=1,vocab=9,dtype=fp16]"), std::string::npos);
-  EXPECT_EQ(run(folder, "wisdom export wisdom.json --format header -o w.h"), 0);
+  EXPECT_EQ(report_code(folder, "wisdom export wisdom.json --format header -o w.h"), 0);
   EXPECT_NE(text_of(folder / "w.h").find("namespace warptune_wisdom"), std::string::npos);
-  EXPECT_EQ(run(folder, "wisdom export wisdom.json"), 0);
+  EXPECT_EQ(report_code(folder, "wisdom export wisdom.json"), 0);
   EXPECT_EQ(text_of(folder / "said"), text_of(folder / "wisdom.json"));
-  EXPECT_EQ(run(folder, "wisdom show none.json"), 2);
-  EXPECT_EQ(run(folder, "wisdom export wisdom.json --format xml"), 2);
-  EXPECT_EQ(run(folder, "wisdom export wisdom.json -o /proc/no/w.json"), 2);
-  EXPECT_EQ(run(folder, "wisdom export wisdom.json -o /proc/no/w.h --format header"), 2);
+  EXPECT_EQ(report_code(folder, "wisdom show none.json"), 2);
+  EXPECT_EQ(report_code(folder, "wisdom export wisdom.json --format xml"), 2);
+  EXPECT_EQ(report_code(folder, "wisdom export wisdom.json -o /proc/no/w.json"), 2);
+  EXPECT_EQ(report_code(folder, "wisdom export wisdom.json -o /proc/no/w.h --format header"), 2);
 }
 
 TEST(Cli, AWinnerThatTheProgramDoesNotKnowIsShownWithAWarningAndNotExported) {
@@ -53,15 +53,15 @@ TEST(Cli, AWinnerThatTheProgramDoesNotKnowIsShownWithAWarningAndNotExported) {
     Wisdom wisdom({"NVIDIA H200", "sm_90a", "580", "13.0", "abc"});
     wisdom.put({problem, variant, {}, 3, "", "", ""});
     wisdom.save(folder / "wisdom.json");
-    EXPECT_EQ(run(folder, "wisdom show wisdom.json"), 0);
+    EXPECT_EQ(report_code(folder, "wisdom show wisdom.json"), 0);
     EXPECT_NE(text_of(folder / "said").find(part), std::string::npos) << text_of(folder / "said");
-    EXPECT_EQ(run(folder, "wisdom export wisdom.json --format header"), 2);
+    EXPECT_EQ(report_code(folder, "wisdom export wisdom.json --format header"), 2);
     EXPECT_NE(text_of(folder / "said").find(part), std::string::npos) << text_of(folder / "said");
   };
   sentence({"argmin", {{"batch", 1}}, DType::fp16}, "naive", "unknown op 'argmin'");
   sentence({"argmax", {{"batch", 1}}, DType::fp16}, "naive", "vocab");
   sentence({"argmax", {{"batch", 1}, {"vocab", 9}}, DType::fp16}, "nave", "'nave'");
-  EXPECT_EQ(run(folder, "wisdom export " SOURCE_ROOT "/results/h200/wisdom.json"), 0)
+  EXPECT_EQ(report_code(folder, "wisdom export " SOURCE_ROOT "/results/h200/wisdom.json"), 0)
       << text_of(folder / "said");
 }
 
@@ -70,17 +70,19 @@ TEST(Cli, ReportOfAHostSweep) {
   std::ofstream(folder / "small.yaml")
       << "sampling: {min_samples: 6, max_time: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
          "    problems: [{tokens: 2, hidden: 8}]\n";
-  ASSERT_EQ(run(folder, "tune small.yaml --device host --out results"), 0) << text_of(folder / "said");
-  ASSERT_EQ(run(folder, "report results -o page.html --title 'A host'"), 0) << text_of(folder / "said");
+  ASSERT_EQ(report_code(folder, "tune small.yaml --device host --out results"), 0)
+      << text_of(folder / "said");
+  ASSERT_EQ(report_code(folder, "report results -o page.html --title 'A host'"), 0)
+      << text_of(folder / "said");
   const std::string page = text_of(folder / "page.html");
   EXPECT_NE(page.find("<h1>A host</h1>"), std::string::npos);
   EXPECT_NE(page.find("rms_norm[tokens=2,hidden=8,dtype=fp32]"), std::string::npos);
-  EXPECT_EQ(run(folder, "report nothing.csv"), 2);
-  EXPECT_EQ(run(folder, "report results -o no/such/folder/page.html"), 2);
-  EXPECT_EQ(run(folder, "report results -o /proc/no/page.html"), 2);
-  EXPECT_EQ(run(folder, "simulate results/host/small.csv --seeds 2 --csv /proc/no/table.csv"), 2);
+  EXPECT_EQ(report_code(folder, "report nothing.csv"), 2);
+  EXPECT_EQ(report_code(folder, "report results -o no/such/folder/page.html"), 2);
+  EXPECT_EQ(report_code(folder, "report results -o /proc/no/page.html"), 2);
+  EXPECT_EQ(report_code(folder, "simulate results/host/small.csv --seeds 2 --csv /proc/no/table.csv"), 2);
   EXPECT_EQ(text_of(folder / "said").find("configurations"), std::string::npos) << "said before the work";
-  EXPECT_EQ(run(folder, "merge results -o /proc/no"), 2);
+  EXPECT_EQ(report_code(folder, "merge results -o /proc/no"), 2);
 }
 
 TEST(Cli, ASiteHasAnIndexAndAPagePerDevice) {
@@ -100,8 +102,8 @@ TEST(Cli, ASiteHasAnIndexAndAPagePerDevice) {
                                  {"config", night == 3 ? "block=64" : "block=32"},
                                  {"sampling", "rerun"}}));
   const fs::path csv = testing::write_sweep("site.csv", rows);
-  ASSERT_EQ(run(folder, "history add runs " + csv.string()), 0);
-  ASSERT_EQ(run(folder, "report --history runs --site public"), 0) << text_of(folder / "said");
+  ASSERT_EQ(report_code(folder, "history add runs " + csv.string()), 0);
+  ASSERT_EQ(report_code(folder, "report --history runs --site public"), 0) << text_of(folder / "said");
   const std::string index = text_of(folder / "public" / "index.html"),
                     page = text_of(folder / "public" / "h200.html");
   for (const char* part :
@@ -111,15 +113,15 @@ TEST(Cli, ASiteHasAnIndexAndAPagePerDevice) {
   EXPECT_NE(page.find("block=64"), std::string::npos) << "the newest run";
   EXPECT_EQ(page.find("A100"), std::string::npos);
   EXPECT_TRUE(fs::exists(folder / "public" / "a100.html"));
-  EXPECT_EQ(run(folder, "report --history runs --site public"), 0) << "earlier pages are replaced";
+  EXPECT_EQ(report_code(folder, "report --history runs --site public"), 0) << "earlier pages are replaced";
   std::ofstream(folder / "public" / "a100.html") << "a note of the user";
   std::ofstream(folder / "public" / "index.html") << index << "old";
-  EXPECT_EQ(run(folder, "report --history runs --site public"), 2);
+  EXPECT_EQ(report_code(folder, "report --history runs --site public"), 2);
   EXPECT_EQ(text_of(folder / "public" / "a100.html"), "a note of the user");
   EXPECT_TRUE(text_of(folder / "public" / "index.html").ends_with("old"))
       << "nothing is written before a refusal";
-  EXPECT_EQ(run(folder, "report --site public"), 2);
-  EXPECT_EQ(run(folder, "report --history none --site public"), 2);
+  EXPECT_EQ(report_code(folder, "report --site public"), 2);
+  EXPECT_EQ(report_code(folder, "report --history none --site public"), 2);
 }
 
 }  // namespace

@@ -18,10 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using testing::Ended;
-
-Ended run(const std::string& arguments, const std::string& streams = "2>&1") {
-  return testing::run_shell("{} " + arguments, streams);
-}
+using testing::run;
 
 std::string sweep_file() {
   const auto path = fs::path(::testing::TempDir()) / "cli.yaml";

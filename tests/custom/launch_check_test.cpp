@@ -145,8 +145,6 @@ class Inspect : public ::testing::Test {
   }
 };
 
-bool has(const Ended& ended, const std::string& text) { return ended.text.find(text) != std::string::npos; }
-
 const std::string kUsual =
     "arguments: [x, y]\n    parameters: {block: [128, 256]}\n    launch: {grid: tokens, block: block}";
 

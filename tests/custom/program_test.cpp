@@ -20,14 +20,11 @@ using testing::Definition;
 using testing::Ended;
 using testing::fresh_folder;
 using testing::kernel_folder;
+using testing::run;
 using testing::write;
 namespace fs = std::filesystem;
 
 const std::string kExample = std::string(SOURCE_ROOT) + "/examples/my_rms/my_rms.yaml";
-
-Ended run(const std::string& arguments) { return testing::run_shell("{} " + arguments); }
-
-bool has(const Ended& ended, const std::string& text) { return ended.text.find(text) != std::string::npos; }
 
 TEST(KernelProgram, ListsVariantsParametersAndArguments) {
   const Ended variants = run("list variants rms_norm --kernels " + kExample);

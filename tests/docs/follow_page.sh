@@ -66,6 +66,7 @@ ninja -n -C "$build" -t deps | while IFS= read -r line; do
   case $line in
     *'(VALID)') object=${line%%: *} files=() ;;
     *'(STALE)') object='' ;;
+    "    $build/"*/Unity/*) ;; # reuse_object.sh compares them
     "    $build/"*) files+=("$tree/build/${line#"    $build/"}") ;;
     "    $source/"*) files+=("$tree/${line#"    $source/"}") ;;
     '    /'*) files+=("${line#    }") ;;

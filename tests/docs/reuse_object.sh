@@ -10,7 +10,11 @@ there=${there//"$copy/build"/"$build"}
 there=${there//"$copy"/"$source"}
 object=${there##* -o }
 object=${object%% -c *}
-if grep -qxF -- "$object" "$reusable" && grep -qF -- "$there" "$commands"; then
+# A file of the build that includes a group of sources must name the same ones.
+same_group() {
+  [[ ${1##*/} != unity_* ]] || cmp -s <(sed "s,$copy,$source,g" "$1") "${1/#"$copy/build"/"$build"}"
+}
+if grep -qxF -- "$object" "$reusable" && same_group "${!#}" && grep -qF -- "$there" "$commands"; then
   exec cp "$build/$object" "$object"
 fi
 echo "compiles ${object##*/}"

@@ -28,8 +28,8 @@ const KvFormat kInt8{.quantized = DType::int8}, kFp8{.quantized = DType::fp8}, k
     kInt8PagedDsx{.quantized = DType::int8, .page_size = 32, .k_layout = KLayout::dsx};
 
 /// A checkpoint with its golden on a device.
-struct Checkpoint {
-  explicit Checkpoint(const std::string& name, const std::string& where = "host", DType dtype = DType::fp32)
+struct GoldenModel {
+  explicit GoldenModel(const std::string& name, const std::string& where = "host", DType dtype = DType::fp32)
       : device(open_device(where)),
         folder(fs::path(TEST_DATA) / "golden" / name),
         config(read_model_config(folder / "config.json")),
@@ -55,7 +55,7 @@ struct Checkpoint {
 };
 
 /// The same prompts and tokens with the logits of the fp64 reference.
-Golden windowed(const Checkpoint& c, int window) {
+Golden windowed(const GoldenModel& c, int window) {
   Golden golden = c.golden;
   golden.logits.clear();
   for (std::size_t b = 0; b < golden.prompts.size(); ++b) {
@@ -70,7 +70,7 @@ Golden windowed(const Checkpoint& c, int window) {
 }
 
 void expect_golden(const std::string& name, const std::string& where, DType dtype, const KvFormat& kv) {
-  Checkpoint checkpoint(name, where, dtype);
+  GoldenModel checkpoint(name, where, dtype);
   for (const bool fused : {false, true}) {
     SCOPED_TRACE(name + " " + std::string(name_of(dtype)) + kv.suffix() + (fused ? " fused" : ""));
     const Agreement agreement = checkpoint.check(kv, fused, false, checkpoint.golden);
@@ -104,7 +104,7 @@ TEST(KvFormat, BlockedKeysAgreeWithTransformers) {
 
 TEST(KvFormat, TheReferenceAgreesWithTransformers) {
   for (const char* name : kGoldens) {
-    const Checkpoint checkpoint(name);
+    const GoldenModel checkpoint(name);
     const Golden golden = windowed(checkpoint, 0);
     ASSERT_EQ(golden.logits.size(), checkpoint.golden.logits.size());
     Agreement agreement(DType::fp32);
@@ -135,7 +135,7 @@ TEST(Agreement, TwoRunsMayDifferMoreThanARunFromTheReference) {
 
 TEST(KvFormat, WindowsAgreeWithTheReference) {
   for (const char* name : {"gqa", "tied"}) {
-    Checkpoint checkpoint(name);
+    GoldenModel checkpoint(name);
     for (const int window : {1, 16, 61}) {
       const Golden golden = windowed(checkpoint, window);
       for (const KvFormat& kv : {KvFormat{.window = window}, KvFormat{.page_size = 16, .window = window}})
@@ -174,9 +174,9 @@ INSTANTIATE_TEST_SUITE_P(Goldens, GpuKvFormat,
 TEST(KvFormat, GpuWindowsAgreeWithTheReference) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   for (const char* name : {"gqa", "tied"}) {
-    const Golden golden = windowed(Checkpoint(name), 16);
+    const Golden golden = windowed(GoldenModel(name), 16);
     for (const DType dtype : {DType::fp32, DType::bf16}) {
-      Checkpoint checkpoint(name, "cuda:0", dtype);
+      GoldenModel checkpoint(name, "cuda:0", dtype);
       for (const KvFormat& kv : {KvFormat{.window = 16}, KvFormat{.page_size = 16, .window = 16},
                                  KvFormat{.quantized = DType::int8, .page_size = 32, .window = 16}}) {
         const Agreement agreement = checkpoint.check(kv, true, false, golden);

@@ -16,7 +16,7 @@ ModelConfig model_of(const std::string& quantization) {
       "config.json");
 }
 
-QuantizationConfig parse(const std::string& text) { return *model_of(text).quantization; }
+QuantizationConfig quantization(const std::string& text) { return *model_of(text).quantization; }
 
 /// A config of compressed-tensors with one group.
 std::string group_of(const std::string& weights, const std::string& format = "pack-quantized",
@@ -26,7 +26,7 @@ std::string group_of(const std::string& weights, const std::string& format = "pa
          "}";
 }
 
-const std::string kGptq = R"({"quant_method": "gptq", "bits": 4, "group_size": 128)";
+const std::string kGptqConfig = R"({"quant_method": "gptq", "bits": 4, "group_size": 128)";
 const char* const kDown = "model.layers.1.mlp.down_proj";
 
 void expect_scheme(const QuantizationConfig& config, WeightStorage storage, const WeightFormat& format) {
@@ -38,17 +38,18 @@ void expect_scheme(const QuantizationConfig& config, WeightStorage storage, cons
 
 TEST(QuantizationConfig, ModelsWithoutOneAreIn16Bits) {
   EXPECT_FALSE(model_of("null").quantization);
-  EXPECT_TRUE(model_of(kGptq + "}").quantization);
+  EXPECT_TRUE(model_of(kGptqConfig + "}").quantization);
 }
 
 TEST(QuantizationConfig, ReadsGptq) {
-  expect_scheme(parse(kGptq + R"(, "desc_act": true, "sym": false, "dynamic": {"-:.*down": {}}})"),
-                WeightStorage::gptq,
-                {.weights = kWeightsInt4, .group = 128, .zeros = true, .act_order = true});
   expect_scheme(
-      parse(R"({"quant_method": "gptq", "bits": 8, "group_size": -1, "checkpoint_format": "gptq_v2"})"),
+      quantization(kGptqConfig + R"(, "desc_act": true, "sym": false, "dynamic": {"-:.*down": {}}})"),
+      WeightStorage::gptq, {.weights = kWeightsInt4, .group = 128, .zeros = true, .act_order = true});
+  expect_scheme(
+      quantization(
+          R"({"quant_method": "gptq", "bits": 8, "group_size": -1, "checkpoint_format": "gptq_v2"})"),
       WeightStorage::gptq_v2, {.weights = kWeightsInt8});
-  expect_scheme(parse(kGptq + R"(, "format": "gptq_v2"})"), WeightStorage::gptq_v2,
+  expect_scheme(quantization(kGptqConfig + R"(, "format": "gptq_v2"})"), WeightStorage::gptq_v2,
                 {.weights = kWeightsInt4, .group = 128});
 }
 
@@ -57,22 +58,23 @@ TEST(QuantizationConfig, ReadsAwqByEitherNamesOfItsKeys) {
   for (const char* const text :
        {R"({"quant_method": "awq", "bits": 4, "group_size": 64, "version": "gemm", "zero_point": true})",
         R"({"quant_method": "awq", "w_bit": 4, "q_group_size": 64, "version": "GEMM"})"})
-    expect_scheme(parse(text), WeightStorage::awq, format);
+    expect_scheme(quantization(text), WeightStorage::awq, format);
 }
 
 TEST(QuantizationConfig, ReadsFp8) {
-  const auto config = parse(R"({"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3"})");
+  const auto config =
+      quantization(R"({"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3"})");
   expect_scheme(config, WeightStorage::plain, {.weights = kWeightsFp8});
   EXPECT_EQ(config.notes, std::vector<std::string>{
                               "config.json: quantization_config: activations are not quantized, they stay in "
                               "16 bits, unless --weights is fp8:activations=fp8"});
-  expect_scheme(parse(R"({"quant_method": "fp8", "weight_block_size": [128, 128]})"), WeightStorage::plain,
-                {.weights = kWeightsFp8, .group = 128});
+  expect_scheme(quantization(R"({"quant_method": "fp8", "weight_block_size": [128, 128]})"),
+                WeightStorage::plain, {.weights = kWeightsFp8, .group = 128});
 }
 
 TEST(QuantizationConfig, ReadsCompressedTensors) {
   const auto read = [](const std::string& weights, const char* format) {
-    return parse(group_of(weights, format));
+    return quantization(group_of(weights, format));
   };
   expect_scheme(read(R"({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 64,)"
                      R"("symmetric": false, "dynamic": false, "actorder": "group"})",
@@ -96,21 +98,21 @@ TEST(QuantizationConfig, ReadsFloatsOf4Bits) {
   const auto fp4 = [](const char* group) {
     return R"({"num_bits": 4, "type": "float", "group_size": )" + std::string(group) + "}";
   };
-  expect_scheme(parse(group_of(fp4("16"), "nvfp4-pack-quantized")), WeightStorage::fp4,
+  expect_scheme(quantization(group_of(fp4("16"), "nvfp4-pack-quantized")), WeightStorage::fp4,
                 {.weights = kWeightsNvfp4, .group = 16});
-  expect_scheme(parse(group_of(fp4("32"), "mxfp4-pack-quantized")), WeightStorage::fp4,
+  expect_scheme(quantization(group_of(fp4("32"), "mxfp4-pack-quantized")), WeightStorage::fp4,
                 {.weights = kWeightsMxfp4, .group = 32});
   for (const bool activations : {true, false}) {
-    const auto config = parse(R"({"quant_method": "modelopt", "quant_algo": ")" +
-                              std::string(activations ? "NVFP4" : "W4A16_NVFP4") + R"("})");
+    const auto config = quantization(R"({"quant_method": "modelopt", "quant_algo": ")" +
+                                     std::string(activations ? "NVFP4" : "W4A16_NVFP4") + R"("})");
     expect_scheme(config, WeightStorage::modelopt, {.weights = kWeightsNvfp4, .group = 16});
     EXPECT_EQ(config.notes.size(), activations ? 1u : 0u);
   }
 }
 
 TEST(QuantizationConfig, NotesWhatIsNotApplied) {
-  EXPECT_TRUE(parse(kGptq + "}").notes.empty());
-  const auto config = parse(
+  EXPECT_TRUE(quantization(kGptqConfig + "}").notes.empty());
+  const auto config = quantization(
       R"({"quant_method": "compressed-tensors", "format": "int-quantized", "kv_cache_scheme": {"num_bits": 8},)"
       R"("config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 8},)"
       R"("input_activations": {"num_bits": 8, "dynamic": true}}}})");
@@ -121,7 +123,7 @@ TEST(QuantizationConfig, NotesWhatIsNotApplied) {
 
 TEST(QuantizationConfig, IgnoredModulesAreIn16Bits) {
   const auto ignores = [](const std::string& list, const char* key = "modules_to_not_convert") {
-    return parse(kGptq + R"(, ")" + key + "\": " + list + "}").scheme_of(kDown) == nullptr;
+    return quantization(kGptqConfig + R"(, ")" + key + "\": " + list + "}").scheme_of(kDown) == nullptr;
   };
   EXPECT_FALSE(ignores("null"));
   EXPECT_FALSE(ignores("[]"));
@@ -136,14 +138,14 @@ TEST(QuantizationConfig, IgnoredModulesAreIn16Bits) {
 }
 
 TEST(QuantizationConfig, TheMostSpecificTargetDecides) {
-  const auto config =
-      parse(R"({"quant_method": "compressed-tensors", "format": "mixed-precision", "ignore": ["lm_head"],)"
-            R"("config_groups": {)"
-            R"("group_0": {"targets": ["Linear"], "format": "pack-quantized",)"
-            R"("weights": {"num_bits": 4, "group_size": 128}},)"
-            R"("group_1": {"targets": ["re:.*down_proj$"], "format": "float-quantized",)"
-            R"("weights": {"num_bits": 8, "type": "float"}},)"
-            R"("group_2": {"targets": ["model.layers.0.mlp.down_proj"], "weights": null}}})");
+  const auto config = quantization(
+      R"({"quant_method": "compressed-tensors", "format": "mixed-precision", "ignore": ["lm_head"],)"
+      R"("config_groups": {)"
+      R"("group_0": {"targets": ["Linear"], "format": "pack-quantized",)"
+      R"("weights": {"num_bits": 4, "group_size": 128}},)"
+      R"("group_1": {"targets": ["re:.*down_proj$"], "format": "float-quantized",)"
+      R"("weights": {"num_bits": 8, "type": "float"}},)"
+      R"("group_2": {"targets": ["model.layers.0.mlp.down_proj"], "weights": null}}})");
   EXPECT_EQ(config.scheme_of("lm_head"), nullptr);
   EXPECT_EQ(config.scheme_of("model.layers.0.mlp.down_proj"), nullptr) << "its group has no weights";
   EXPECT_EQ(config.scheme_of("model.layers.0.mlp.up_proj")->storage, WeightStorage::packed);
@@ -153,7 +155,7 @@ TEST(QuantizationConfig, TheMostSpecificTargetDecides) {
 TEST(QuantizationConfig, WrongConfigsAreOneSentence) {
   const auto expect_error = [](const std::string& text, const std::string& part) {
     try {
-      parse(text);
+      quantization(text);
       FAIL() << "no error for " << text;
     } catch (const InputError& e) {
       const std::string what = e.what();
@@ -180,16 +182,17 @@ TEST(QuantizationConfig, WrongConfigsAreOneSentence) {
   for (const char* const group : {"0", "16", "-2", "256", "1.5", "\"128\"", "[128]"})
     expect_error(R"({"quant_method": "gptq", "bits": 4, "group_size": )" + std::string(group) + "}",
                  "'group_size' is");
-  expect_error(kGptq + R"(, "checkpoint_format": "marlin"})", "gptq or gptq_v2");
-  expect_error(kGptq + R"(, "is_marlin_format": true})", "'is_marlin_format' is true; it must be false");
-  expect_error(kGptq + R"(, "dynamic": {"+:.*down.*": {"bits": 8}}})", "a module of another format");
-  expect_error(kGptq + R"(, "sym": "yes"})", "true or false");
-  expect_error(kGptq + R"(, "modules_to_not_convert": "lm_head"})", "a list");
-  expect_error(kGptq + R"(, "modules_to_not_convert": [3]})", "a list of names");
-  expect_error(kGptq + R"(, "ignore": ["re:("]})", "is not a regular expression");
+  expect_error(kGptqConfig + R"(, "checkpoint_format": "marlin"})", "gptq or gptq_v2");
+  expect_error(kGptqConfig + R"(, "is_marlin_format": true})",
+               "'is_marlin_format' is true; it must be false");
+  expect_error(kGptqConfig + R"(, "dynamic": {"+:.*down.*": {"bits": 8}}})", "a module of another format");
+  expect_error(kGptqConfig + R"(, "sym": "yes"})", "true or false");
+  expect_error(kGptqConfig + R"(, "modules_to_not_convert": "lm_head"})", "a list");
+  expect_error(kGptqConfig + R"(, "modules_to_not_convert": [3]})", "a list of names");
+  expect_error(kGptqConfig + R"(, "ignore": ["re:("]})", "is not a regular expression");
   std::string names = "\"a\"";
   for (int i = 0; i < 10'001; ++i) names += ", \"a\"";
-  expect_error(kGptq + ", \"ignore\": [" + names + "]}", "a list of at most 10000 names");
+  expect_error(kGptqConfig + ", \"ignore\": [" + names + "]}", "a list of at most 10000 names");
   expect_error(R"({"quant_method": "awq", "bits": 8, "group_size": 128})", "'bits' is 8; it must be 4");
   expect_error(R"({"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemv"})",
                R"('version' is "gemv"; it must be gemm)");
@@ -232,7 +235,7 @@ TEST(QuantizationConfig, WrongConfigsAreOneSentence) {
   expect_error(
       R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"g": {}}})",
       "g: key 'targets' is missing; it must be a list of names");
-  expect_error(kGptq + R"(, "x": )" + std::string(100, '[') + std::string(100, ']') + "}",
+  expect_error(kGptqConfig + R"(, "x": )" + std::string(100, '[') + std::string(100, ']') + "}",
                "nest deeper than 64 levels");
 }
 

@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 
 fs::path folder_of(const std::string& name) { return fs::path(TEST_DATA) / "quantized" / name; }
 
-void expect_golden(const std::string& name, const std::string& where, DType dtype, bool naive, bool fused) {
+void expect_quantized_golden(const std::string& name, const std::string& where, DType dtype, bool naive,
+                             bool fused) {
   SCOPED_TRACE(name + " " + std::string(name_of(dtype)) + (naive ? " naive" : "") + (fused ? " fused" : ""));
   const fs::path folder = folder_of(name);
   const auto device = open_device(where);
@@ -59,8 +60,9 @@ DType stored_dtype(const std::string& name) {
 class QuantizedGolden : public ::testing::TestWithParam<const char*> {};
 TEST_P(QuantizedGolden, AgreesOnTheHost) {
   for (const bool naive : {false, true})
-    for (const bool fused : {false, true}) expect_golden(GetParam(), "host", DType::fp32, naive, fused);
-  expect_golden(GetParam(), "host", stored_dtype(GetParam()), false, true);
+    for (const bool fused : {false, true})
+      expect_quantized_golden(GetParam(), "host", DType::fp32, naive, fused);
+  expect_quantized_golden(GetParam(), "host", stored_dtype(GetParam()), false, true);
 }
 INSTANTIATE_TEST_SUITE_P(Folders, QuantizedGolden, ::testing::ValuesIn(kQuantizedGoldens),
                          [](const auto& info) { return std::string(info.param); });
@@ -70,8 +72,8 @@ TEST_P(GpuQuantizedGolden, Agrees) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   for (const bool naive : {false, true})
     for (const bool fused : {false, true})
-      expect_golden(GetParam(), "cuda:0", stored_dtype(GetParam()), naive, fused);
-  expect_golden(GetParam(), "cuda:0", DType::fp32, true, false);
+      expect_quantized_golden(GetParam(), "cuda:0", stored_dtype(GetParam()), naive, fused);
+  expect_quantized_golden(GetParam(), "cuda:0", DType::fp32, true, false);
 }
 INSTANTIATE_TEST_SUITE_P(Folders, GpuQuantizedGolden, ::testing::ValuesIn(kQuantizedGoldens),
                          [](const auto& info) { return std::string(info.param); });

@@ -24,17 +24,17 @@ namespace {
 namespace fs = std::filesystem;
 
 template <class T>
-struct Matrix {
+struct Rows {
   std::vector<T> values;
   std::size_t rows, columns;
   std::span<const T> row(std::size_t i) const { return std::span(values).subspan(i * columns, columns); }
 };
 
 template <class T>
-Matrix<T> matrix(const SafetensorsFile& file, const std::string& name) {
+Rows<T> rows(const SafetensorsFile& file, const std::string& name) {
   const StoredTensor& tensor = file.tensors().at(name);
-  Matrix<T> matrix{std::vector<T>(tensor.data.size() / sizeof(T)), static_cast<std::size_t>(tensor.shape[0]),
-                   static_cast<std::size_t>(tensor.shape[1])};
+  Rows<T> matrix{std::vector<T>(tensor.data.size() / sizeof(T)), static_cast<std::size_t>(tensor.shape[0]),
+                 static_cast<std::size_t>(tensor.shape[1])};
   std::memcpy(matrix.values.data(), tensor.data.data(), tensor.data.size());
   return matrix;
 }
@@ -65,9 +65,9 @@ std::vector<int> sampled(std::span<const float> probabilities, double u) {
 /// One row of the golden, sampled 200 times.
 void expect_samples(Device& device, bool naive, std::size_t row) {
   const SafetensorsFile file = golden();
-  const auto settings = matrix<float>(file, "settings"), logits = matrix<float>(file, "logits"),
-             probabilities = matrix<float>(file, "probabilities");
-  const std::vector<int> held = ids_of(matrix<int>(file, "ids").row(row));
+  const auto settings = rows<float>(file, "settings"), logits = rows<float>(file, "logits"),
+             probabilities = rows<float>(file, "probabilities");
+  const std::vector<int> held = ids_of(rows<int>(file, "ids").row(row));
   const auto [k, p, min_p, penalty, temperature] =
       std::to_array<float, 5>({settings.row(row)[0], settings.row(row)[1], settings.row(row)[2],
                                settings.row(row)[3], settings.row(row)[4]});
@@ -119,7 +119,7 @@ void expect_samples(Device& device, bool naive, std::size_t row) {
 void expect_all_samples(const char* where) {
   const auto device = open_device(where);
   for (const bool naive : {false, true})
-    for (std::size_t row = 0; row < matrix<float>(golden(), "settings").rows; ++row) {
+    for (std::size_t row = 0; row < rows<float>(golden(), "settings").rows; ++row) {
       SCOPED_TRACE("case " + std::to_string(row) + (naive ? " naive" : ""));
       expect_samples(*device, naive, row);
     }
@@ -140,7 +140,7 @@ TEST(GpuSampling, MatchesTheProcessorsOfTransformers) {
 /// Prompts and generated tokens are penalized as transformers does, in replays of graphs and in launches.
 void expect_penalized_tokens(const char* where) {
   const SafetensorsFile file = golden();
-  const auto prompts = matrix<int>(file, "prompts"), tokens = matrix<int>(file, "tokens");
+  const auto prompts = rows<int>(file, "prompts"), tokens = rows<int>(file, "tokens");
   const fs::path folder = fs::path(TEST_DATA) / "golden/gqa";
   const auto device = open_device(where);
   const ModelConfig config = read_model_config(folder / "config.json");
@@ -223,7 +223,7 @@ TEST(Sampling, HasTheDefaultsOfItsDocumentation) {
   EXPECT_EQ(parse_sampling("top_k=3").seed, 1u);
 }
 
-std::string refusal(const std::string& text) {
+std::string sampling_refusal(const std::string& text) {
   try {
     parse_sampling(text);
   } catch (const InputError& e) {
@@ -236,23 +236,25 @@ TEST(Sampling, TakesTheEndsOfEachRangeAndNothingBeyond) {
   for (const char* good : {"top_k=0", "top_k=1", "top_k=16777216", "p=1", "p=0.000001", "min_p=0", "min_p=1",
                            "repetition_penalty=0.001", "repetition_penalty=1000", "temperature=0.001",
                            "temperature=100", "seed=0", "seed=18446744073709551615"})
-    EXPECT_EQ(refusal(good), "accepted") << good;
+    EXPECT_EQ(sampling_refusal(good), "accepted") << good;
   for (const char* bad : {"top_k=-1", "top_k=16777217", "k=99999999999", "p=0", "p=1.01", "p=-0.5", "p=1e-7",
                           "min_p=1.01", "min_p=-0.1", "repetition_penalty=0", "repetition_penalty=0.0009",
                           "repetition_penalty=1001", "repetition_penalty=nan", "p=nan", "temperature=0",
                           "temperature=101", "temperature=inf", "seed=-1", "seed=18446744073709551616"}) {
     const std::string name(bad, std::string_view(bad).find('='));
-    EXPECT_TRUE(refusal(bad).starts_with("--sampling: " + name + " is '")) << bad << ": " << refusal(bad);
+    EXPECT_TRUE(sampling_refusal(bad).starts_with("--sampling: " + name + " is '"))
+        << bad << ": " << sampling_refusal(bad);
   }
-  EXPECT_EQ(refusal("p=0"), "--sampling: p is '0'; it must be a number from 1e-06 to 1");
-  EXPECT_EQ(refusal("top_k=-1"), "--sampling: top_k is '-1'; it must be a number from 0 to 16777216");
+  EXPECT_EQ(sampling_refusal("p=0"), "--sampling: p is '0'; it must be a number from 1e-06 to 1");
+  EXPECT_EQ(sampling_refusal("top_k=-1"),
+            "--sampling: top_k is '-1'; it must be a number from 0 to 16777216");
 }
 
 TEST(Sampling, TextBesideANumberIsRefused) {
   for (const char* bad :
        {"best", "top_k=x", "top_k=5,q=1", "top_k=5x", "top_k=5.5", "top_k= 5", "p=0.9x", "p=0.9 ", "min_p=x",
         "min_p=", "seed=3.0", "top_k", "presence_penalty=1", "Greedy", "top_k=1,top_k=2"})
-    EXPECT_NE(refusal(bad), "accepted") << bad;
+    EXPECT_NE(sampling_refusal(bad), "accepted") << bad;
 }
 
 TEST(Sampling, NoTopKMeansAllLogits) {

@@ -17,7 +17,7 @@ namespace warptune {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr int kTokens = 3, kHidden = 4096;
+constexpr int kGpuTokens = 3, kGpuHidden = 4096;
 
 /// The project's kernels and the hostile ones as one folder.
 fs::path kernel_folder() {
@@ -39,7 +39,7 @@ Variant hostile(const std::string& kernel, unsigned blocks_per_token = 1) {
 }
 
 Problem problem() {
-  const Assignment dims{{"tokens", kTokens}, {"hidden", kHidden}};
+  const Assignment dims{{"tokens", kGpuTokens}, {"hidden", kGpuHidden}};
   return find_op("rms_norm").op.problem(dims, DType::fp32);
 }
 

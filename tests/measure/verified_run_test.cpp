@@ -21,7 +21,7 @@ class VerifiedRun : public ::testing::Test {
   std::vector<int> asked_;  // the launches of each call of `three`
 
   /// Takes three samples.
-  Sampling three() {
+  TakeSamples three() {
     return [this](const std::function<Sample()>& take, int launches) {
       asked_.push_back(launches);
       Samples samples;

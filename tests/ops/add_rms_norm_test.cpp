@@ -15,13 +15,13 @@ TEST_P(GpuAddRmsNorm, CudaVariantsMatchTheReference) {
   check_cuda_variants("add_rms_norm", GetParam(), kFloats);
 }
 
-const auto kShapes =
+const auto kAddRmsNormShapes =
     ::testing::Values(Dims{{"tokens", "1"}, {"hidden", "4096"}}, Dims{{"tokens", "7"}, {"hidden", "257"}},
                       Dims{{"tokens", "33"}, {"hidden", "1"}}, Dims{{"tokens", "2"}, {"hidden", "100"}},
                       Dims{{"tokens", "13"}, {"hidden", "1016"}}, Dims{{"tokens", "300"}, {"hidden", "64"}},
                       Dims{{"tokens", "3"}, {"hidden", "9000"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, AddRmsNorm, kShapes, shape_name);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuAddRmsNorm, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, AddRmsNorm, kAddRmsNormShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAddRmsNorm, kAddRmsNormShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, AddRmsNormCompile,
                          ::testing::Values(Dims{{"tokens", "300"}, {"hidden", "4096"}},
                                            Dims{{"tokens", "7"}, {"hidden", "257"}}),

@@ -3,7 +3,6 @@
 namespace warptune::testing {
 namespace {
 
-constexpr DType kInts[] = {DType::int32};
 class Advance : public ::testing::TestWithParam<Dims> {};
 class GpuAdvance : public Advance {};
 class AdvanceCompile : public Advance {};
@@ -12,10 +11,10 @@ TEST_P(Advance, HostVariantsMatchTheReference) { check_host_variants("advance", 
 TEST_P(AdvanceCompile, CudaVariantsCompile) { check_compiles("advance", GetParam(), kInts, 3); }
 TEST_P(GpuAdvance, CudaVariantsMatchTheReference) { check_cuda_variants("advance", GetParam(), kInts); }
 
-const auto kShapes = ::testing::Values(Dims{{"batch", "1"}}, Dims{{"batch", "2"}}, Dims{{"batch", "37"}},
-                                       Dims{{"batch", "300"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, Advance, kShapes, shape_name);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuAdvance, kShapes, shape_name);
+const auto kAdvanceShapes = ::testing::Values(Dims{{"batch", "1"}}, Dims{{"batch", "2"}},
+                                              Dims{{"batch", "37"}}, Dims{{"batch", "300"}});
+INSTANTIATE_TEST_SUITE_P(Shapes, Advance, kAdvanceShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAdvance, kAdvanceShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, AdvanceCompile, ::testing::Values(Dims{{"batch", "300"}}), shape_name);
 
 /// So that variants and reference are compared on free slots of a batch too.

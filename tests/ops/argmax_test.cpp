@@ -14,12 +14,12 @@ TEST_P(Argmax, HostVariantsMatchTheReference) { check_host_variants("argmax", Ge
 TEST_P(Argmax, CudaVariantsCompile) { check_compiles("argmax", GetParam(), kFloats, 2); }
 TEST_P(GpuArgmax, CudaVariantsMatchTheReference) { check_cuda_variants("argmax", GetParam(), kFloats, 64); }
 
-const auto kShapes =
+const auto kArgmaxShapes =
     ::testing::Values(Dims{{"batch", "1"}, {"vocab", "32000"}}, Dims{{"batch", "3"}, {"vocab", "128256"}},
                       Dims{{"batch", "5"}, {"vocab", "1009"}}, Dims{{"batch", "65"}, {"vocab", "1"}},
                       Dims{{"batch", "2"}, {"vocab", "65537"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, Argmax, kShapes, shape_name);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuArgmax, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, Argmax, kArgmaxShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuArgmax, kArgmaxShapes, shape_name);
 
 /// Logits that are all below zero, in a falling and rising order.
 OpEntry below_zero() {

@@ -11,9 +11,7 @@
 namespace warptune::testing {
 namespace {
 
-const std::pair<std::string, std::string> kUneven{"uneven", "yes"}, kDsx{"k_layout", "dsx"},
-    kAppend{"append", "yes"}, kBias{"bias", "yes"}, kInterleaved{"style", "interleaved"},
-    kDynamicNtk{"scaling", "dynamic_ntk"}, kProject{"epilogue", "project"};
+const std::pair<std::string, std::string> kUneven{"uneven", "yes"};
 
 class AttentionDecode : public ::testing::TestWithParam<Dims> {};
 class AttentionDecodeCompiles : public ::testing::TestWithParam<Dims> {};
@@ -118,7 +116,6 @@ OpEntry close_scores() {
 OpEntry exact() { return with_tolerance(find_op("attention_decode"), {.rel_l2 = 4e-7, .max_rel = 8e-7}); }
 OpEntry rest_kept() { return with_rest_kept(find_op("attention_decode"), {"k_cache", "v_cache"}); }
 
-constexpr DType kFp32[] = {DType::fp32};
 const Dims kShort = dims(2, 4, 2, 64, 77), kOneKey = dims(2, 4, 2, 64, 1);
 const Dims kPartAppended = dims(6, 4, 2, 64, 40, {kAppend, kUneven}),
            kPartAppendedDsx = dims(6, 4, 2, 64, 40, {kAppend, kUneven, kDsx});

@@ -222,7 +222,6 @@ INSTANTIATE_TEST_SUITE_P(UnalignedHeads, GpuAttentionPrefillFeature, ::testing::
 
 class AttentionPrefillTf32 : public AttentionPrefillFeature {};
 class GpuAttentionPrefillTf32 : public AttentionPrefillFeature {};
-constexpr DType kFp32[] = {DType::fp32};
 
 TEST_P(AttentionPrefillTf32, HostVariantsMatchTheReference) {
   check_host_variants("attention_prefill", GetParam(), kFp32);

@@ -11,7 +11,7 @@
 namespace warptune::testing {
 namespace {
 
-std::string error_of(const Dims& more) {
+std::string prefill_error(const Dims& more) {
   try {
     find_op("attention_prefill").op.problem(shape(1, 8, 8, 4, 2, 64, more), DType::bf16);
   } catch (const InputError& e) {
@@ -21,44 +21,45 @@ std::string error_of(const Dims& more) {
 }
 
 TEST(AttentionPrefillOp, IllegalCombinationsAreOneSentence) {
-  EXPECT_EQ(error_of({{"window", "4"}, {"causal", "no"}}),
+  EXPECT_EQ(prefill_error({{"window", "4"}, {"causal", "no"}}),
             "attention_prefill: window (4) needs causal=yes, causal=top_left or causal=offset");
-  EXPECT_EQ(error_of({{"diagonal", "-4"}}), "attention_prefill: diagonal (-4) needs causal=offset");
-  EXPECT_EQ(error_of({{"causal", "offset"}, {"diagonal", "1073741825"}}),
+  EXPECT_EQ(prefill_error({{"diagonal", "-4"}}), "attention_prefill: diagonal (-4) needs causal=offset");
+  EXPECT_EQ(prefill_error({{"causal", "offset"}, {"diagonal", "1073741825"}}),
             "attention_prefill: diagonal (1073741825) must be at most 2^30");
-  EXPECT_EQ(error_of({{"k_layout", "dsx"}, {"kv_layout", "packed"}}),
+  EXPECT_EQ(prefill_error({{"k_layout", "dsx"}, {"kv_layout", "packed"}}),
             "attention_prefill: k_layout=dsx needs kv_layout=cache");
-  EXPECT_EQ(error_of({{"k_layout", "dsx"}, {"head_dim", "20"}}),
+  EXPECT_EQ(prefill_error({{"k_layout", "dsx"}, {"head_dim", "20"}}),
             "attention_prefill: head_dim (20) must be a multiple of 8, the elements of 16 bytes, for "
             "k_layout=dsx");
-  EXPECT_EQ(error_of({{"kv_layout", "qkv"}, {"kv_len", "9"}}),
+  EXPECT_EQ(prefill_error({{"kv_layout", "qkv"}, {"kv_len", "9"}}),
             "attention_prefill: kv_len (9) must be q_len (8) with kv_layout=qkv, whose keys are those of its "
             "queries");
-  EXPECT_EQ(error_of({{"kv_layout", "qkv"}, {"head_dim_v", "32"}}),
+  EXPECT_EQ(prefill_error({{"kv_layout", "qkv"}, {"head_dim_v", "32"}}),
             "attention_prefill: head_dim_v (32) must be head_dim (64) with kv_layout=qkv");
-  EXPECT_EQ(error_of({{"kv_layout", "qkv"}, {"q_stride", "512"}}),
+  EXPECT_EQ(prefill_error({{"kv_layout", "qkv"}, {"q_stride", "512"}}),
             "attention_prefill: q_stride must be 0 with kv_layout=qkv, which has one row length");
-  EXPECT_EQ(error_of({{"bias_shape", "batch"}}), "attention_prefill: bias_shape needs score_bias=additive");
-  EXPECT_EQ(error_of({{"q_heads", "5"}}),
+  EXPECT_EQ(prefill_error({{"bias_shape", "batch"}}),
+            "attention_prefill: bias_shape needs score_bias=additive");
+  EXPECT_EQ(prefill_error({{"q_heads", "5"}}),
             "attention_prefill: q_heads (5) must be a multiple of kv_heads (2)");
-  EXPECT_EQ(error_of({{"batch", "65536"}}),
+  EXPECT_EQ(prefill_error({{"batch", "65536"}}),
             "attention_prefill: batch * q_heads (262144) must be at most 65535");
-  EXPECT_EQ(error_of({{"kv_len", "1073741825"}}),
+  EXPECT_EQ(prefill_error({{"kv_len", "1073741825"}}),
             "attention_prefill: batch * q_len (8) and kv_len (1073741825) must be at most 2^30");
-  EXPECT_EQ(error_of({{"dropout", "100"}}),
+  EXPECT_EQ(prefill_error({{"dropout", "100"}}),
             "attention_prefill: dropout (100) is in percent and must be below 100");
-  EXPECT_EQ(error_of({{"precision", "tf32"}}),
+  EXPECT_EQ(prefill_error({{"precision", "tf32"}}),
             "attention_prefill: precision=tf32 needs dtype=fp32, not bf16");
-  EXPECT_EQ(error_of({{"page_size", "24"}}),
+  EXPECT_EQ(prefill_error({{"page_size", "24"}}),
             "attention_prefill: page_size (24) must be 0 or a power of two from 16 to 256");
-  EXPECT_EQ(error_of({{"page_size", "512"}}),
+  EXPECT_EQ(prefill_error({{"page_size", "512"}}),
             "attention_prefill: page_size (512) must be 0 or a power of two from 16 to 256");
-  EXPECT_EQ(error_of({{"page_size", "16"}, {"kv_layout", "packed"}}),
+  EXPECT_EQ(prefill_error({{"page_size", "16"}, {"kv_layout", "packed"}}),
             "attention_prefill: page_size (16) needs kv_layout=cache");
-  EXPECT_EQ(error_of({{"q_stride", "128"}}),
+  EXPECT_EQ(prefill_error({{"q_stride", "128"}}),
             "attention_prefill: q_stride (128) is below the 256 elements of a row");
   EXPECT_EQ(
-      error_of({{"q_stride", "260"}}),
+      prefill_error({{"q_stride", "260"}}),
       "attention_prefill: q_stride (260) must be a multiple of 8 elements, as head_dim is, for rows to stay "
       "aligned");
 }

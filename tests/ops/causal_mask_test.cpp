@@ -18,13 +18,14 @@ TEST_P(GpuCausalMask, CudaVariantsMatchTheReference) {
   check_cuda_variants("causal_mask", GetParam(), kFloats);
 }
 
-const auto kShapes = ::testing::Values(Dims{{"batch", "1"}, {"max_q_len", "1"}, {"max_k_len", "1"}},
-                                       Dims{{"batch", "3"}, {"max_q_len", "5"}, {"max_k_len", "16"}},
-                                       Dims{{"batch", "2"}, {"max_q_len", "7"}, {"max_k_len", "7"}},
-                                       Dims{{"batch", "5"}, {"max_q_len", "13"}, {"max_k_len", "129"}},
-                                       Dims{{"batch", "2"}, {"max_q_len", "64"}, {"max_k_len", "192"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, CausalMask, kShapes, shape_name);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuCausalMask, kShapes, shape_name);
+const auto kCausalMaskShapes =
+    ::testing::Values(Dims{{"batch", "1"}, {"max_q_len", "1"}, {"max_k_len", "1"}},
+                      Dims{{"batch", "3"}, {"max_q_len", "5"}, {"max_k_len", "16"}},
+                      Dims{{"batch", "2"}, {"max_q_len", "7"}, {"max_k_len", "7"}},
+                      Dims{{"batch", "5"}, {"max_q_len", "13"}, {"max_k_len", "129"}},
+                      Dims{{"batch", "2"}, {"max_q_len", "64"}, {"max_k_len", "192"}});
+INSTANTIATE_TEST_SUITE_P(Shapes, CausalMask, kCausalMaskShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuCausalMask, kCausalMaskShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, CausalMaskCompile,
                          ::testing::Values(Dims{{"batch", "2"}, {"max_q_len", "64"}, {"max_k_len", "192"}},
                                            Dims{{"batch", "5"}, {"max_q_len", "13"}, {"max_k_len", "129"}}),

@@ -12,7 +12,7 @@
 namespace warptune::testing {
 namespace {
 
-constexpr DType kFp32[] = {DType::fp32}, kFp16[] = {DType::fp16}, kBf16[] = {DType::bf16};
+constexpr DType kFp16[] = {DType::fp16}, kBf16[] = {DType::bf16};
 
 struct Case {
   std::string op;
@@ -221,13 +221,13 @@ OpEntry with_garbage_past_lengths() {
   };
   return entry;
 }
-const Dims kUneven = {{"batch", "7"},     {"q_heads", "4"},   {"kv_heads", "2"},
-                      {"head_dim", "64"}, {"context", "208"}, {"uneven", "yes"}};
+const Dims kUnevenDecode = {{"batch", "7"},     {"q_heads", "4"},   {"kv_heads", "2"},
+                            {"head_dim", "64"}, {"context", "208"}, {"uneven", "yes"}};
 TEST(GarbagePastLengths, HostVariantsDoNotReadIt) {
-  check_host_variants(with_garbage_past_lengths(), kUneven, kFloats);
+  check_host_variants(with_garbage_past_lengths(), kUnevenDecode, kFloats);
 }
 TEST(GpuGarbagePastLengths, CudaVariantsDoNotUseIt) {
-  check_cuda_variants(with_garbage_past_lengths(), kUneven, kFloats, 6);
+  check_cuda_variants(with_garbage_past_lengths(), kUnevenDecode, kFloats, 6);
 }
 
 }  // namespace

@@ -14,13 +14,13 @@ TEST_P(Embedding, HostVariantsMatchTheReference) { check_host_variants("embeddin
 TEST_P(EmbeddingCompile, CudaVariantsCompile) { check_compiles("embedding", GetParam(), kFloats, 3); }
 TEST_P(GpuEmbedding, CudaVariantsMatchTheReference) { check_cuda_variants("embedding", GetParam(), kFloats); }
 
-const auto kShapes = ::testing::Values(Dims{{"tokens", "1"}, {"vocab", "100"}, {"hidden", "4096"}},
-                                       Dims{{"tokens", "7"}, {"vocab", "13"}, {"hidden", "257"}},
-                                       Dims{{"tokens", "33"}, {"vocab", "5"}, {"hidden", "1"}},
-                                       Dims{{"tokens", "2"}, {"vocab", "1"}, {"hidden", "100"}},
-                                       Dims{{"tokens", "300"}, {"vocab", "50"}, {"hidden", "64"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, Embedding, kShapes, shape_name);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuEmbedding, kShapes, shape_name);
+const auto kEmbeddingShapes = ::testing::Values(Dims{{"tokens", "1"}, {"vocab", "100"}, {"hidden", "4096"}},
+                                                Dims{{"tokens", "7"}, {"vocab", "13"}, {"hidden", "257"}},
+                                                Dims{{"tokens", "33"}, {"vocab", "5"}, {"hidden", "1"}},
+                                                Dims{{"tokens", "2"}, {"vocab", "1"}, {"hidden", "100"}},
+                                                Dims{{"tokens", "300"}, {"vocab", "50"}, {"hidden", "64"}});
+INSTANTIATE_TEST_SUITE_P(Shapes, Embedding, kEmbeddingShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuEmbedding, kEmbeddingShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, EmbeddingCompile,
                          ::testing::Values(Dims{{"tokens", "300"}, {"vocab", "50"}, {"hidden", "4096"}},
                                            Dims{{"tokens", "7"}, {"vocab", "13"}, {"hidden", "257"}}),

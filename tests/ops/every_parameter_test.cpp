@@ -55,6 +55,11 @@ std::vector<Coverage> coverage() {
         {{"tokens", "48"}, {"in", "512"}, {"out", "28672"}, {"weights", "int4"}, {"group", "128"}},
         {{"tokens", "256"}, {"in", "512"}, {"out", "512"}, {"weights", "int8"}},
         {{"tokens", "256"}, {"in", "512"}, {"out", "512"}, {"weights", "fp8"}, {"activations", "fp8"}}}},
+      {"all_reduce", {{{"bytes", "131072"}, {"ranks", "2"}}}},
+      {"all_gather", {{{"tokens", "4"}, {"columns", "16384"}, {"ranks", "2"}}}},
+      {"all_reduce_add_rms_norm",
+       {{{"tokens", "3"}, {"hidden", "8192"}, {"ranks", "2"}},
+        {{"tokens", "3"}, {"hidden", "512"}, {"ranks", "2"}}}},
       {"rope_append", {{{"tokens", "300"}, {"q_heads", "8"}, {"kv_heads", "2"}, {"head_dim", "128"}}}},
       {"attention_decode",
        {heads(1, 32, 32, 128, 4096),
@@ -195,6 +200,8 @@ class EveryParameterOf : public ::testing::TestWithParam<Coverage> {};
 
 TEST_P(EveryParameterOf, MatchesTheReferenceWithEachOfItsValues) {
   const Coverage& c = GetParam();
+  if (ranks_of(find_op(c.op).op.problem(c.problems.front(), c.dtype)) > 1)
+    GTEST_SKIP() << "it runs on several GPUs: AllReduceGpu";
   check_covering_configs(find_op(c.op), c.problems, c.dtype);
   if (!c.fp32_problems.empty()) check_covering_configs(find_op(c.op), c.fp32_problems, DType::fp32);
 }

@@ -32,11 +32,11 @@ TEST(GpuLogitsDotVOp, OtherDtypesMatchTheReference) {
   check_cuda_variants("logits_dot_v", dims(3, 6, 3, 80, 65), dtypes, 3);
 }
 
-const auto kShapes =
+const auto kLogitsDotVShapes =
     ::testing::Values(dims(1, 1, 1, 64, 1), dims(5, 8, 2, 128, 700), dims(3, 6, 3, 80, 65),
                       dims(2, 8, 1, 256, 129), dims(4, 3, 1, 50, 33), dims(1, 2, 2, 128, 5000));
-INSTANTIATE_TEST_SUITE_P(Shapes, LogitsDotV, kShapes, shape_name);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuLogitsDotV, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, LogitsDotV, kLogitsDotVShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuLogitsDotV, kLogitsDotVShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, LogitsDotVCompile,
                          ::testing::Values(dims(5, 8, 2, 128, 700), dims(3, 6, 3, 80, 65)), shape_name);
 

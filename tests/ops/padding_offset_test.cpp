@@ -6,7 +6,6 @@
 namespace warptune::testing {
 namespace {
 
-constexpr DType kInts[] = {DType::int32};
 class PaddingOffset : public ::testing::TestWithParam<Dims> {};
 class GpuPaddingOffset : public PaddingOffset {};
 class PaddingOffsetCompile : public PaddingOffset {};
@@ -19,12 +18,12 @@ TEST_P(GpuPaddingOffset, CudaVariantsMatchTheReference) {
   check_cuda_variants("padding_offset", GetParam(), kInts);
 }
 
-const auto kShapes = ::testing::Values(
+const auto kPaddingOffsetShapes = ::testing::Values(
     Dims{{"batch", "1"}, {"max_q_len", "1"}}, Dims{{"batch", "1"}, {"max_q_len", "37"}},
     Dims{{"batch", "2"}, {"max_q_len", "9"}}, Dims{{"batch", "3"}, {"max_q_len", "1"}},
     Dims{{"batch", "67"}, {"max_q_len", "5"}}, Dims{{"batch", "2500"}, {"max_q_len", "11"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, PaddingOffset, kShapes, shape_name);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuPaddingOffset, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, PaddingOffset, kPaddingOffsetShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuPaddingOffset, kPaddingOffsetShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, PaddingOffsetCompile,
                          ::testing::Values(Dims{{"batch", "2500"}, {"max_q_len", "11"}}), shape_name);
 

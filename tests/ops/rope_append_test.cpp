@@ -26,7 +26,7 @@ TEST_P(GpuRopeAppend, CudaVariantsMatchTheReference) {
   check_cuda_variants("rope_append", GetParam(), kFloats, 8);
 }
 
-const auto kShapes = ::testing::Values(
+const auto kRopeAppendShapes = ::testing::Values(
     shape(1, 4, 4, 128), shape(1, 3, 1, 2), shape(7, 4, 2, 64, {{"style", "interleaved"}}),
     shape(3, 8, 2, 64), shape(3, 5, 1, 64), shape(3, 12, 2, 128), shape(3, 7, 1, 128),
     shape(13, 3, 1, 80, {{"bias", "yes"}}), shape(5, 8, 1, 96, {{"style", "interleaved"}, {"bias", "yes"}}),
@@ -57,8 +57,8 @@ const auto kShapes = ::testing::Values(
     shape(29, 4, 2, 128, {{"qk_norm", "yes"}, {"batch", "3"}, {"kv_dtype", "int8"}, {"page_size", "16"}}),
     shape(17, 2, 1, 128, {{"qk_norm", "yes"}, {"rotary_dim", "64"}, {"k_layout", "dsx"}}),
     shape(31, 2, 1, 64, {{"rotary_dim", "48"}, {"scaling", "dynamic_ntk"}, {"style", "interleaved"}}));
-INSTANTIATE_TEST_SUITE_P(Shapes, RopeAppend, kShapes, shape_name);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuRopeAppend, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, RopeAppend, kRopeAppendShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuRopeAppend, kRopeAppendShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, RopeAppendCompiles,
     ::testing::Values(shape(1, 32, 8, 128), shape(7, 4, 2, 80, {{"style", "interleaved"}, {"bias", "yes"}}),
@@ -80,23 +80,27 @@ const Dims kPart = shape(29, 4, 2, 32, {{"batch", "3"}}),
            kPartDsx = shape(29, 4, 2, 32, {{"batch", "3"}, {"k_layout", "dsx"}}),
            kPartPaged = shape(29, 4, 2, 32, {{"batch", "3"}, {"page_size", "16"}}),
            kPartInt8 = shape(29, 4, 2, 32, {{"batch", "3"}, {"kv_dtype", "int8"}, {"page_size", "16"}});
-OpEntry rest_kept() { return with_rest_kept(find_op("rope_append"), {"q", "k_cache", "v_cache"}); }
+OpEntry rope_append_rest_kept() {
+  return with_rest_kept(find_op("rope_append"), {"q", "k_cache", "v_cache"});
+}
 OpEntry scales_kept() {
   return with_rest_kept(find_op("rope_append"), {"q", "k_cache", "v_cache", "k_scale", "v_scale"});
 }
 
 TEST(RopeAppendBugs, HostWritesTheNewRowsOnly) {
-  check_host_variants(rest_kept(), kPart, kFloats);
-  check_host_variants(rest_kept(), kPartDsx, kFloats);
-  check_host_variants(rest_kept(), kPartPaged, kFloats);
+  check_host_variants(rope_append_rest_kept(), kPart, kFloats);
+  check_host_variants(rope_append_rest_kept(), kPartDsx, kFloats);
+  check_host_variants(rope_append_rest_kept(), kPartPaged, kFloats);
   check_host_variants(scales_kept(), kPartInt8, kFloats);
 }
-TEST(GpuRopeAppendBugs, WritesTheNewRowsOnly) { check_cuda_variants(rest_kept(), kPart, kFloats, 8); }
+TEST(GpuRopeAppendBugs, WritesTheNewRowsOnly) {
+  check_cuda_variants(rope_append_rest_kept(), kPart, kFloats, 8);
+}
 TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfTheBlockedLayout) {
-  check_cuda_variants(rest_kept(), kPartDsx, kFloats, 8);
+  check_cuda_variants(rope_append_rest_kept(), kPartDsx, kFloats, 8);
 }
 TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfPages) {
-  check_cuda_variants(rest_kept(), kPartPaged, kFloats, 8);
+  check_cuda_variants(rope_append_rest_kept(), kPartPaged, kFloats, 8);
   check_cuda_variants(scales_kept(), kPartInt8, kFloats, 8);
 }
 

@@ -14,15 +14,15 @@ TEST_P(Softmax, HostVariantsMatchTheReference) { check_host_variants("softmax", 
 TEST_P(SoftmaxCompile, CudaVariantsCompile) { check_compiles("softmax", GetParam(), kFloats, 3); }
 TEST_P(GpuSoftmax, CudaVariantsMatchTheReference) { check_cuda_variants("softmax", GetParam(), kFloats); }
 
-const auto kShapes = ::testing::Values(
+const auto kSoftmaxShapes = ::testing::Values(
     Dims{{"batch", "1"}, {"q_heads", "1"}, {"q_len", "1"}, {"kv_len", "1"}, {"mask", "none"}},
     Dims{{"batch", "2"}, {"q_heads", "3"}, {"q_len", "5"}, {"kv_len", "7"}, {"mask", "given"}},
     Dims{{"batch", "1"}, {"q_heads", "2"}, {"q_len", "3"}, {"kv_len", "257"}, {"mask", "given"}},
     Dims{{"batch", "2"}, {"q_heads", "2"}, {"q_len", "4"}, {"kv_len", "64"}, {"mask", "none"}},
     Dims{{"batch", "2"}, {"q_heads", "2"}, {"q_len", "1"}, {"kv_len", "1000"}, {"mask", "given"}},
     Dims{{"batch", "1"}, {"q_heads", "1"}, {"q_len", "2"}, {"kv_len", "4096"}, {"mask", "none"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, Softmax, kShapes, shape_name);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuSoftmax, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, Softmax, kSoftmaxShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuSoftmax, kSoftmaxShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, SoftmaxCompile,
     ::testing::Values(
@@ -31,15 +31,19 @@ INSTANTIATE_TEST_SUITE_P(
     shape_name);
 
 /// With a maximum that begins at 0 all of these would underflow.
-OpEntry far_below_zero() {
+OpEntry logits_far_below_zero() {
   return with_input(find_op("softmax"), "x", [](const Problem&, std::int64_t i) {
     return -512.0f - 4.0f * static_cast<float>(i * 7 % 5);
   });
 }
 const Dims kNegative{{"batch", "1"}, {"q_heads", "2"}, {"q_len", "3"}, {"kv_len", "257"}, {"mask", "given"}};
 
-TEST(SoftmaxBugs, HostRowsMayBeFarBelowZero) { check_host_variants(far_below_zero(), kNegative, kFloats); }
-TEST(GpuSoftmaxBugs, RowsMayBeFarBelowZero) { check_cuda_variants(far_below_zero(), kNegative, kFloats); }
+TEST(SoftmaxBugs, HostRowsMayBeFarBelowZero) {
+  check_host_variants(logits_far_below_zero(), kNegative, kFloats);
+}
+TEST(GpuSoftmaxBugs, RowsMayBeFarBelowZero) {
+  check_cuda_variants(logits_far_below_zero(), kNegative, kFloats);
+}
 
 /// Two rows: one whose keys are all masked, one that sees only its last key.
 void check_masked_rows(Device& device) {

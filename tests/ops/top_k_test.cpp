@@ -17,13 +17,14 @@ TEST_P(TopK, HostVariantsMatchTheReference) { check_host_variants("top_k", GetPa
 TEST_P(TopK, CudaVariantsCompile) { check_compiles("top_k", GetParam(), kFloats, 2); }
 TEST_P(GpuTopK, CudaVariantsMatchTheReference) { check_cuda_variants("top_k", GetParam(), kFloats, 48); }
 
-Dims dims(const char* batch, const char* vocab, const char* k) {
+Dims logits_dims(const char* batch, const char* vocab, const char* k) {
   return {{"batch", batch}, {"vocab", vocab}, {"k", k}};
 }
 
 /// With a repetition penalty, min-p, or both.
-Dims dims(const char* batch, const char* vocab, const char* k, const char* penalty, const char* min_p) {
-  Dims all = dims(batch, vocab, k);
+Dims logits_dims(const char* batch, const char* vocab, const char* k, const char* penalty,
+                 const char* min_p) {
+  Dims all = logits_dims(batch, vocab, k);
   all.emplace_back("repetition_penalty", penalty);
   all.emplace_back("min_p", min_p);
   return all;
@@ -31,54 +32,57 @@ Dims dims(const char* batch, const char* vocab, const char* k, const char* penal
 
 // More candidates than a block holds, up to all logits.
 INSTANTIATE_TEST_SUITE_P(ManyCandidates, TopK,
-                         ::testing::Values(dims("2", "1009", "257"), dims("3", "1009", "1009"),
-                                           dims("2", "1009", "1009", "yes", "yes")),
+                         ::testing::Values(logits_dims("2", "1009", "257"), logits_dims("3", "1009", "1009"),
+                                           logits_dims("2", "1009", "1009", "yes", "yes")),
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(ManyCandidates, GpuTopK,
-                         ::testing::Values(dims("2", "1009", "257"), dims("33", "1009", "1009"),
-                                           dims("2", "32000", "1000"),
-                                           dims("2", "32000", "32000", "no", "yes"),
-                                           dims("2", "1009", "1009", "yes", "yes")),
+                         ::testing::Values(logits_dims("2", "1009", "257"), logits_dims("33", "1009", "1009"),
+                                           logits_dims("2", "32000", "1000"),
+                                           logits_dims("2", "32000", "32000", "no", "yes"),
+                                           logits_dims("2", "1009", "1009", "yes", "yes")),
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(Features, TopK,
-                         ::testing::Values(dims("2", "32000", "50", "yes", "no"),
-                                           dims("3", "1009", "64", "no", "yes"),
-                                           dims("7", "257", "100", "yes", "yes"),
-                                           dims("2", "1", "1", "yes", "yes")),
+                         ::testing::Values(logits_dims("2", "32000", "50", "yes", "no"),
+                                           logits_dims("3", "1009", "64", "no", "yes"),
+                                           logits_dims("7", "257", "100", "yes", "yes"),
+                                           logits_dims("2", "1", "1", "yes", "yes")),
                          shape_name);
-INSTANTIATE_TEST_SUITE_P(
-    Features, GpuTopK,
-    ::testing::Values(dims("2", "32000", "50", "yes", "no"), dims("3", "1009", "64", "no", "yes"),
-                      dims("7", "257", "100", "yes", "yes"), dims("2", "1", "1", "yes", "yes"),
-                      dims("33", "128256", "50", "yes", "yes"), dims("1", "65537", "256", "yes", "no")),
-    shape_name);
+INSTANTIATE_TEST_SUITE_P(Features, GpuTopK,
+                         ::testing::Values(logits_dims("2", "32000", "50", "yes", "no"),
+                                           logits_dims("3", "1009", "64", "no", "yes"),
+                                           logits_dims("7", "257", "100", "yes", "yes"),
+                                           logits_dims("2", "1", "1", "yes", "yes"),
+                                           logits_dims("33", "128256", "50", "yes", "yes"),
+                                           logits_dims("1", "65537", "256", "yes", "no")),
+                         shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, TopK,
-                         ::testing::Values(dims("1", "32000", "50"), dims("7", "1009", "256"),
-                                           dims("33", "5", "5"), dims("2", "1", "1"), dims("3", "257", "1")),
+                         ::testing::Values(logits_dims("1", "32000", "50"), logits_dims("7", "1009", "256"),
+                                           logits_dims("33", "5", "5"), logits_dims("2", "1", "1"),
+                                           logits_dims("3", "257", "1")),
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuTopK,
-                         ::testing::Values(dims("1", "32000", "50"), dims("3", "128256", "50"),
-                                           dims("7", "1009", "256"), dims("33", "5", "5"),
-                                           dims("2", "1", "1"), dims("64", "100", "33"),
-                                           dims("5", "4096", "1"), dims("2", "65537", "100")),
+                         ::testing::Values(logits_dims("1", "32000", "50"), logits_dims("3", "128256", "50"),
+                                           logits_dims("7", "1009", "256"), logits_dims("33", "5", "5"),
+                                           logits_dims("2", "1", "1"), logits_dims("64", "100", "33"),
+                                           logits_dims("5", "4096", "1"), logits_dims("2", "65537", "100")),
                          shape_name);
 
 /// Logits that are all below zero, in a falling and rising order.
-OpEntry below_zero() {
+OpEntry logits_below_zero() {
   return with_input(find_op("top_k"), "logits", [](const Problem&, std::int64_t i) {
     return -300.0f - 2.0f * static_cast<float>(i * 37 % 101);
   });
 }
 
 TEST(TopKBugs, HostLogitsMayAllBeBelowZero) {
-  check_host_variants(below_zero(), dims("3", "1009", "50"), kFloats);
+  check_host_variants(logits_below_zero(), logits_dims("3", "1009", "50"), kFloats);
 }
 TEST(GpuTopKBugs, LogitsMayAllBeBelowZero) {
-  check_cuda_variants(below_zero(), dims("3", "1009", "50"), kFloats, 48);
+  check_cuda_variants(logits_below_zero(), logits_dims("3", "1009", "50"), kFloats, 48);
 }
 
 /// Every second row holds NaN, infinities or both among its logits; the others only -infinity.
-OpEntry not_finite() {
+OpEntry logits_not_finite() {
   return with_input(find_op("top_k"), "logits", [](const Problem& p, std::int64_t i) {
     const std::int64_t row = i / p["vocab"], column = i % p["vocab"];
     if (column % 50 == 7) return -INFINITY;
@@ -94,16 +98,16 @@ OpEntry all_below_every_number() {
 
 TEST(TopKBugs, HostLogitsMayBeInfiniteOrNaN) {
   for (const char* k : {"1", "50", "1009"}) {
-    check_host_variants(not_finite(), dims("8", "1009", k), kFloats);
-    check_host_variants(not_finite(), dims("8", "1009", k, "yes", "yes"), kFloats);
-    check_host_variants(all_below_every_number(), dims("2", "1009", k), kFloats);
+    check_host_variants(logits_not_finite(), logits_dims("8", "1009", k), kFloats);
+    check_host_variants(logits_not_finite(), logits_dims("8", "1009", k, "yes", "yes"), kFloats);
+    check_host_variants(all_below_every_number(), logits_dims("2", "1009", k), kFloats);
   }
 }
 TEST(GpuTopKBugs, LogitsMayBeInfiniteOrNaN) {
   for (const char* k : {"1", "50", "1009"}) {
-    check_cuda_variants(not_finite(), dims("8", "1009", k), kFloats, 48);
-    check_cuda_variants(not_finite(), dims("8", "1009", k, "yes", "yes"), kFloats, 48);
-    check_cuda_variants(all_below_every_number(), dims("2", "1009", k), kFloats, 48);
+    check_cuda_variants(logits_not_finite(), logits_dims("8", "1009", k), kFloats, 48);
+    check_cuda_variants(logits_not_finite(), logits_dims("8", "1009", k, "yes", "yes"), kFloats, 48);
+    check_cuda_variants(all_below_every_number(), logits_dims("2", "1009", k), kFloats, 48);
   }
 }
 
@@ -143,15 +147,15 @@ TEST(Philox, MatchesTheKnownAnswers) {
 
 TEST(TopKDims, RefuseMoreCandidatesThanThereAre) {
   const Op& op = find_op("top_k").op;
-  EXPECT_THROW(op.problem(dims("1", "10", "11"), DType::fp32), InputError);
-  EXPECT_NO_THROW(op.problem(dims("1", "1000", "1000"), DType::fp32));
+  EXPECT_THROW(op.problem(logits_dims("1", "10", "11"), DType::fp32), InputError);
+  EXPECT_NO_THROW(op.problem(logits_dims("1", "1000", "1000"), DType::fp32));
 }
 
 /// A sample closer to the edge between two tokens than rounding can tell may be either; the others are exact.
 TEST(TopKOp, ASampleOnAnEdgeMayBeEither) {
   constexpr std::int64_t kRows = 50'000;
   const Op& op = find_op("top_k").op;
-  const Problem p = op.problem(dims(std::to_string(kRows).c_str(), "2", "2"), DType::fp32);
+  const Problem p = op.problem(logits_dims(std::to_string(kRows).c_str(), "2", "2"), DType::fp32);
   const auto specs = op.tensors(p, 1);
   const Inputs in(specs, 1);
   int on_an_edge = 0;

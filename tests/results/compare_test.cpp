@@ -459,7 +459,7 @@ TEST(Compare, TheOrderOfRowsDoesNotMatter) {
 }
 
 TEST(Compare, ReadsTheRowsOfASweep) {
-  const fs::path csv = fs::path(testing::TempDir()) / "timed_configs.csv";
+  const fs::path csv = fs::path(::testing::TempDir()) / "timed_configs.csv";
   fs::remove(csv);
   SweepRow row{.run = {"r", "", ""},
                .facts = {.name = "box"},

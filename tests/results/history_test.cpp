@@ -27,7 +27,7 @@ std::string run_id(int night, int run) {
   return fmt::format("202601{:02}T03{:02}00Z-{:08x}", night + 1, run, 100 * night + run);
 }
 
-fs::path fresh_folder(const std::string& name) {
+fs::path history_folder(const std::string& name) {
   const fs::path folder = fs::path(::testing::TempDir()) / name;
   fs::remove_all(folder);
   return folder;
@@ -52,7 +52,7 @@ CsvRow row_of(int night, int run, const std::string& problem, const testing::Fie
 }
 
 TEST(History, AFileHasTheRowsOfOneProcessAndIsNamedByItsFacts) {
-  const fs::path folder = fresh_folder("history_names");
+  const fs::path folder = history_folder("history_names");
   const std::vector<CsvRow> rows = {row_of(0, 0, "a"),
                                     row_of(0, 1, "a"),
                                     row_of(0, 1, "b"),
@@ -81,7 +81,7 @@ TEST(History, AFileHasTheRowsOfOneProcessAndIsNamedByItsFacts) {
 }
 
 TEST(History, HostileNamesStayInTheFolder) {
-  const fs::path folder = fresh_folder("history_hostile");
+  const fs::path folder = history_folder("history_hostile");
   const auto files = add_to_history(
       folder, {row_of(0, 0, "a", {{"git_commit", "../../x_y"}, {"device", "a/b_c"}, {"driver", ""}})});
   ASSERT_EQ(files.size(), 1u);
@@ -94,7 +94,7 @@ TEST(History, HostileNamesStayInTheFolder) {
 }
 
 TEST(History, SeveralWritersLoseNothing) {
-  const fs::path folder = fresh_folder("history_writers");
+  const fs::path folder = history_folder("history_writers");
   std::vector<std::jthread> writers;
   for (int writer = 0; writer < 4; ++writer)
     writers.emplace_back([&, writer] {
@@ -246,7 +246,7 @@ double study_noise(std::mt19937_64& random, int row) {
   return mode * std::exp(0.001 * std::normal_distribution<double>()(random));
 }
 
-constexpr int kRows = 700;
+constexpr int kManyRows = 700;
 
 struct Suite {
   std::vector<double> us = {};  // by row
@@ -255,7 +255,7 @@ struct Suite {
 
 Suite study() {
   Suite suite{.noise = study_noise};
-  for (int row = 0; row < kRows; ++row) suite.us.push_back(2 * std::pow(1.01, row));
+  for (int row = 0; row < kManyRows; ++row) suite.us.push_back(2 * std::pow(1.01, row));
   return suite;
 }
 
@@ -264,7 +264,7 @@ Suite study() {
 Suite recorded() {
   auto times = std::make_shared<std::vector<std::vector<double>>>();
   for (const TimedConfig& row : read_timed_configs(SOURCE_ROOT "/results/baseline/h200/regress.csv"))
-    if (row.runs.size() == 3 && times->size() < kRows) times->push_back(row.times_us());
+    if (row.runs.size() == 3 && times->size() < kManyRows) times->push_back(row.times_us());
   Suite suite;
   for (const auto& row : *times) suite.us.push_back(row[0]);
   suite.noise = [times](std::mt19937_64& random, int row) {
@@ -297,15 +297,15 @@ std::vector<HistoryRun> simulated(const Suite& suite, std::mt19937_64& random,
 /// Bars: an alarm in at most one of 100 histories without a change, whatever its cause; 95 of 100 slowdowns
 /// by 3 % of rows above 5 us are found, with their night or one beside it.
 void expect_bars(const Suite& suite, int equal_histories, int slowed_histories) {
-  ASSERT_EQ(suite.us.size(), static_cast<std::size_t>(kRows));
+  ASSERT_EQ(suite.us.size(), static_cast<std::size_t>(kManyRows));
   std::mt19937_64 random(11);
   int alarms = 0, slowed = 0, found = 0;
   for (int i = 0; i < equal_histories; ++i) {
-    const Comparison check = check_history(simulated(suite, random, std::vector<int>(kRows, 0)), {});
+    const Comparison check = check_history(simulated(suite, random, std::vector<int>(kManyRows, 0)), {});
     alarms += std::ranges::any_of(check.rows, [](const RowChange& row) { return !row.since.empty(); });
   }
   for (int i = 0; i < slowed_histories; ++i) {
-    std::vector<int> from(kRows);
+    std::vector<int> from(kManyRows);
     std::uniform_int_distribution<int> any(kMinRunsOfALevel, kNights - kMinRunsOfALevel);
     for (std::size_t row = 0; row < from.size(); ++row) from[row] = suite.us[row] > 5 ? any(random) : 0;
     const Comparison check = check_history(simulated(suite, random, from), {});

@@ -9,7 +9,7 @@
 namespace warptune {
 namespace {
 
-const Provenance kHere{"NVIDIA H200", "sm_90a", "580", "13.0", "abc"};
+const Provenance kMachine{"NVIDIA H200", "sm_90a", "580", "13.0", "abc"};
 
 Winner attention(std::int64_t batch, std::int64_t context, const char* style = "sd") {
   Problem p{"attention_decode", {{"batch", batch}, {"context", context}}, DType::bf16};
@@ -60,7 +60,7 @@ TEST(Wisdom, StepsRoundTrip) {
     winner.plans.plans = {{attention(1, 256).problem, "split_kv", {{"splits", 4}}, "source", "code"}};
     return winner;
   };
-  Wisdom wisdom(kHere);
+  Wisdom wisdom(kMachine);
   wisdom.put(attention(1, 256));
   wisdom.save(path);
   EXPECT_TRUE(Wisdom::load(path).steps().empty());
@@ -71,15 +71,15 @@ TEST(Wisdom, StepsRoundTrip) {
   const Wisdom read = Wisdom::load(path);
   EXPECT_EQ(read.winners().size(), 1u);
   ASSERT_EQ(read.steps().size(), 2u);
-  const StepWinner* kept = read.step_on(step(1, 7).step, kHere.device);
+  const StepWinner* kept = read.step_on(step(1, 7).step, kMachine.device);
   ASSERT_NE(kept, nullptr);
   EXPECT_EQ(kept->time_us, 7);
   EXPECT_EQ(kept->alone_us, 9);
-  EXPECT_EQ(kept->made_on, kHere);
+  EXPECT_EQ(kept->made_on, kMachine);
   EXPECT_EQ(kept->plans.str(), step(1, 7).plans.str());
   EXPECT_EQ(kept->plans.plans[0].source_hash, "source");
   EXPECT_EQ(kept->plans.plans[0].code_hash, "code");
-  EXPECT_EQ(read.step_on(step(3, 7).step, kHere.device), nullptr);
+  EXPECT_EQ(read.step_on(step(3, 7).step, kMachine.device), nullptr);
   EXPECT_EQ(read.step_on(step(1, 7).step, "another"), nullptr);
   EXPECT_EQ(read.to_json(), wisdom.to_json());
 
@@ -112,13 +112,13 @@ TEST(Wisdom, AWinnerKeepsItsProvenance) {
 
 TEST(Wisdom, TheProvenanceMayFollowTheWinners) {
   const auto path = std::filesystem::path(::testing::TempDir()) / "turned_wisdom.json";
-  Wisdom wisdom(kHere);
+  Wisdom wisdom(kMachine);
   wisdom.put(attention(1, 256));
   const std::string text = wisdom.to_json(), head = text.substr(1, text.find('\n') - 2);
   std::ofstream(path) << "{" + text.substr(text.find('\n'), text.rfind('}') - text.find('\n')) + "," + head +
                              "}";
   const Wisdom read = Wisdom::load(path);
-  EXPECT_EQ(read.winners().at(0).made_on, kHere);
+  EXPECT_EQ(read.winners().at(0).made_on, kMachine);
   EXPECT_EQ(read.to_json(), text);
 }
 
@@ -156,7 +156,7 @@ TEST(Wisdom, ReportsTheErrorInAFile) {
   EXPECT_THROW(Wisdom::load("/no/such/wisdom.json"), InputError);
 
   const auto said = [&](const std::string& from, const std::string& to) {
-    std::string text = Wisdom(kHere).to_json();
+    std::string text = Wisdom(kMachine).to_json();
     const std::string winner =
         R"({"op": "argmax", "dims": {"batch": 1, "vocab": 9}, "dtype": "bf16", "variant": "naive",
             "config": {"block": 64}, "time_us": 2.5, "source_hash": "", "run_id": "", "csv": "",

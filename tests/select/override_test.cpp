@@ -14,7 +14,7 @@ using testing::in_waves;
 using testing::pipelined;
 using testing::timed;
 
-class Override : public ::testing::Test {
+class OverridePolicy : public ::testing::Test {
  protected:
   /// The first choice that is taken. The first `refused` ones are not.
   PlanChoice choose(const Wisdom& wisdom, const std::string& override, StaleCode stale = StaleCode::refuse,
@@ -46,14 +46,14 @@ class Override : public ::testing::Test {
   std::map<std::size_t, std::string> refusals_;
 };
 
-TEST_F(Override, UsesTheWinnerOfItsVariant) {
+TEST_F(OverridePolicy, UsesTheWinnerOfItsVariant) {
   const PlanChoice choice = choose(wisdom(), name_);
   EXPECT_EQ(choice.source, PlanSource::overridden);
   EXPECT_EQ(choice.config, pipelined(4));
   EXPECT_TRUE(refusals_.empty());
 }
 
-TEST_F(Override, DoesNotUseAWinnerThatIsRefused) {
+TEST_F(OverridePolicy, DoesNotUseAWinnerThatIsRefused) {
   const PlanChoice choice = choose(wisdom("edited since"), name_);
   EXPECT_EQ(choice.source, PlanSource::overridden);
   EXPECT_EQ(choice.variant->name, "mma_pipelined");
@@ -61,19 +61,19 @@ TEST_F(Override, DoesNotUseAWinnerThatIsRefused) {
   EXPECT_EQ(choose(wisdom("edited since"), name_, StaleCode::use).config, pipelined(4));
 }
 
-TEST_F(Override, DoesNotUseTheWinnerOfAnotherVariant) {
+TEST_F(OverridePolicy, DoesNotUseTheWinnerOfAnotherVariant) {
   const PlanChoice choice = choose(wisdom(), "attention_decode=split_kv");
   EXPECT_EQ(choice.variant->name, "split_kv");
   EXPECT_FALSE(choice.config.has("loads_in_flight"));
 }
 
-TEST_F(Override, TheConfigurationOfTheUserComesBeforeTheWinner) {
+TEST_F(OverridePolicy, TheConfigurationOfTheUserComesBeforeTheWinner) {
   const PlanChoice choice = choose(wisdom(), name_ + ":" + pipelined(2).str());
   EXPECT_EQ(choice.source, PlanSource::overridden);
   EXPECT_EQ(choice.config, pipelined(2));
 }
 
-TEST_F(Override, AConfigurationThatBreaksAConstraintIsRefusedWithItsReason) {
+TEST_F(OverridePolicy, AConfigurationThatBreaksAConstraintIsRefusedWithItsReason) {
   Config illegal = pipelined(2);
   illegal.set("tile_kv", 1 << 20);
   const PlanChoice choice = choose(wisdom(), name_ + ":" + illegal.str());
@@ -86,22 +86,22 @@ TEST_F(Override, AConfigurationThatBreaksAConstraintIsRefusedWithItsReason) {
       << notes_;
 }
 
-TEST_F(Override, AVariantThatDoesNotRunHereIsRefused) {
+TEST_F(OverridePolicy, AVariantThatDoesNotRunHereIsRefused) {
   EXPECT_EQ(choose(wisdom(), "attention_decode=host_naive").source, PlanSource::exact);
   EXPECT_EQ(refusals_.at(0),
             problem_.key() + ": 'host_naive' does not run on this device or with this dtype");
 }
 
-TEST_F(Override, OfAnotherOpChangesNothing) {
+TEST_F(OverridePolicy, OfAnotherOpChangesNothing) {
   EXPECT_EQ(choose(wisdom(), "rms_norm=naive").source, PlanSource::exact);
   EXPECT_TRUE(refusals_.empty());
 }
 
-TEST_F(Override, ThatNeedsMoreThanTheDeviceHasGivesWay) {
+TEST_F(OverridePolicy, ThatNeedsMoreThanTheDeviceHasGivesWay) {
   EXPECT_EQ(choose(wisdom(), name_, StaleCode::refuse, 1).source, PlanSource::exact);
 }
 
-TEST_F(Override, IsReadAndPrinted) {
+TEST_F(OverridePolicy, IsReadAndPrinted) {
   EXPECT_EQ(parse_plan_override(ops(), name_).str(), name_);
   const std::string whole = name_ + ":" + pipelined(4).str();
   EXPECT_EQ(parse_plan_override(ops(), whole).str(), whole);
@@ -111,10 +111,10 @@ TEST_F(Override, IsReadAndPrinted) {
 }
 
 /// What may not be used although it was recorded.
-class Recorded : public Override {
+class Recorded : public OverridePolicy {
  protected:
   PlanChoice choose(const Wisdom& wisdom, std::size_t refused = 0) {
-    return Override::choose(wisdom, "rms_norm=naive", StaleCode::refuse, refused);
+    return OverridePolicy::choose(wisdom, "rms_norm=naive", StaleCode::refuse, refused);
   }
 };
 

@@ -14,7 +14,7 @@ using testing::error_of;
 using testing::load;
 using testing::with_op;
 
-const std::string kProblem = "    problems: [{tokens: 1, hidden: 8}]\n";
+const std::string kProblemLine = "    problems: [{tokens: 1, hidden: 8}]\n";
 
 TEST(SweepInputs, OfTheSweepAndOfAnItem) {
   const Sweep sweep = load(
@@ -32,22 +32,22 @@ TEST(SweepInputs, OfTheSweepAndOfAnItem) {
 
 TEST(SweepInputs, ErrorsHaveALine) {
   EXPECT_EQ(
-      error_of("inputs: {y: {scale: 2}}\n" + with_op(kProblem)),
+      error_of("inputs: {y: {scale: 2}}\n" + with_op(kProblemLine)),
       "1: 'y' of rms_norm[tokens=1,hidden=8,dtype=bf16] is an output; only inputs of fp32, fp16 or bf16 are "
       "changed, here x, weight");
-  EXPECT_EQ(error_of("inputs: {z: {scale: 2}}\n" + with_op(kProblem)), "1: no problem has an input 'z'");
-  EXPECT_EQ(error_of(with_op(kProblem + "    inputs: {wait: {scale: 2}}\n")),
+  EXPECT_EQ(error_of("inputs: {z: {scale: 2}}\n" + with_op(kProblemLine)), "1: no problem has an input 'z'");
+  EXPECT_EQ(error_of(with_op(kProblemLine + "    inputs: {wait: {scale: 2}}\n")),
             "4: rms_norm[tokens=1,hidden=8,dtype=bf16] has no tensor 'wait'; its inputs are x, weight");
-  EXPECT_EQ(error_of(with_op(kProblem + "    inputs:\n      x: {}\n")),
+  EXPECT_EQ(error_of(with_op(kProblemLine + "    inputs:\n      x: {}\n")),
             "5: 'x' of 'inputs' needs 'scale' or 'value'");
-  EXPECT_EQ(error_of(with_op(kProblem + "    inputs:\n      x: {value: huge}\n")),
+  EXPECT_EQ(error_of(with_op(kProblemLine + "    inputs:\n      x: {value: huge}\n")),
             "5: 'value' is 'huge'; it must be a number, inf, -inf or nan");
-  EXPECT_EQ(error_of(with_op(kProblem + "    inputs:\n      x: {scale: 2, every: 3}\n")),
+  EXPECT_EQ(error_of(with_op(kProblemLine + "    inputs:\n      x: {scale: 2, every: 3}\n")),
             "5: 'every' needs 'value'");
-  EXPECT_EQ(error_of(with_op(kProblem + "    inputs:\n      x: {value: 2, every: 0}\n")),
+  EXPECT_EQ(error_of(with_op(kProblemLine + "    inputs:\n      x: {value: 2, every: 0}\n")),
             "5: 'every' is 0; it must be 1 or more");
   EXPECT_EQ(
-      error_of(with_op(kProblem +
+      error_of(with_op(kProblemLine +
                        "  - {op: rms_norm, inputs: {x: {scale: 2}}, problems: [{tokens: 1, hidden: 8}]}\n")),
       "4: rms_norm[tokens=1,hidden=8,dtype=bf16] comes up again with other 'inputs'; their rows need a sweep "
       "of their own");

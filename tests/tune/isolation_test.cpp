@@ -11,7 +11,7 @@
 #include "harness/results/wisdom.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/device_worker.h"
-#include "harness/tune/worker_process.h"
+#include "harness/tune/worker_group.h"
 #include "tests/files.h"
 #include "tests/program.h"
 #include "variants/table.h"

@@ -1,9 +1,7 @@
 // A stopped sweep resumes where it was.
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <unistd.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,37 +15,19 @@
 #include "harness/results/sweep_row.h"
 #include "harness/results/wisdom.h"
 #include "tests/program.h"
+#include "tests/tune/processes.h"
 
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using testing::children_of;
 using testing::first_rows;
 using testing::fresh_folder;
 using testing::host_sweep;
 using testing::run_shell;
+using testing::start_tune;
 using testing::statuses;
-
-pid_t start_tune(const std::string& sweep, const std::string& out) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    const int null = ::open("/dev/null", O_WRONLY);
-    ::dup2(null, 1);
-    ::execl(WARPTUNE_PROGRAM, WARPTUNE_PROGRAM, "tune", sweep.c_str(), "--out", out.c_str(), nullptr);
-    ::_exit(127);
-  }
-  return pid;
-}
-
-/// The workers of a program: its children.
-std::vector<pid_t> children_of(pid_t pid) {
-  std::vector<pid_t> children;
-  for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", pid))) {
-    std::ifstream in(task.path() / "children");
-    for (pid_t child; in >> child;) children.push_back(child);
-  }
-  return children;
-}
 
 /// Waits until the program has written `rows` more rows; false if it ends before.
 bool writes_rows(pid_t pid, int& status, const fs::path& csv, std::ptrdiff_t rows) {

@@ -59,7 +59,7 @@ struct TenCandidates {
 
   Result run() {
     RowStore store(folder, "sweep", false);
-    DeviceWorker worker(options, "host");
+    DeviceWorker worker(options, {"host"});
     worker.know_peaks(folder / "device.json");
     const Compiler compiler(KernelSources(), {});
     DeviceRows rows(compiler, worker.facts(), store, problems);

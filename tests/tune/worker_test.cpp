@@ -6,7 +6,7 @@
 
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_worker.h"
-#include "harness/tune/worker_process.h"
+#include "harness/tune/worker_group.h"
 
 namespace warptune {
 namespace {
@@ -22,7 +22,7 @@ class Worker : public ::testing::Test {
                         .config = {{"threads", threads}}},
                        seconds);
   }
-  WorkerProcess worker_{WARPTUNE_PROGRAM, "host"};
+  WorkerGroup worker_{WARPTUNE_PROGRAM, {"host"}};
 };
 
 TEST_F(Worker, CrashCostsOneResult) {
@@ -77,7 +77,7 @@ TEST_F(Worker, TimesFinalistsInTurnAndSurvivesOneThatCrashes) {
   EXPECT_EQ(times[0].isolated.launches_per_sample, 1);
 
   fault("abort:finalist threads=2");
-  WorkerProcess other(WARPTUNE_PROGRAM, "host");
+  WorkerGroup other(WARPTUNE_PROGRAM, {"host"});
   job.finalists.push_back({"host_threaded", {{"threads", 2}}});
   EXPECT_THROW(other.run(job, 60), std::runtime_error);
   job.finalists.pop_back();
@@ -88,7 +88,7 @@ TEST_F(Worker, ARefutedPeakIsMeasuredAgainAndSaved) {
   const auto file = std::filesystem::path(::testing::TempDir()) / "raised_device.json";
   TuneOptions options;
   options.program = WARPTUNE_PROGRAM;
-  DeviceWorker worker(options, "host");
+  DeviceWorker worker(options, {"host"});
   DeviceFacts low = worker.facts();
   low.read_gb_per_s = 1e-9;  // as if the machine had been busy
   save_device_file(file, low);
@@ -109,7 +109,7 @@ TEST_F(Worker, PeaksOfAnotherCardAreMeasuredAgain) {
   const auto file = std::filesystem::path(::testing::TempDir()) / "card_device.json";
   TuneOptions options;
   options.program = WARPTUNE_PROGRAM;
-  DeviceWorker worker(options, "host");
+  DeviceWorker worker(options, {"host"});
   DeviceFacts other = worker.facts();
   other.id = "another card";
   other.read_gb_per_s = 1e-9;
@@ -120,23 +120,28 @@ TEST_F(Worker, PeaksOfAnotherCardAreMeasuredAgain) {
   EXPECT_FALSE(load_card_file(file, other));
 }
 
-/// A program that says hello as a worker and then answers each job with these lines.
-std::filesystem::path fake_worker(const std::string& name, const std::string& answer) {
+/// A program that says hello as a worker and then answers each job with these lines; of several ranks all but
+/// the first with the others.
+std::filesystem::path fake_worker(const std::string& name, const std::string& answer,
+                                  const std::string& of_others = "") {
   auto hello = to_json(DeviceFacts{.name = "host", .id = "host", .arch = "x86_64"});
   hello["type"] = "hello";
   const auto path = std::filesystem::path(::testing::TempDir()) / name;
   std::ofstream(path) << "#!/bin/sh\ncat <<'END'\n"
-                      << hello.dump() << "\nEND\nwhile read -r job; do cat <<'END'\n"
-                      << answer << "\nEND\ndone\n";
+                      << hello.dump()
+                      << "\nEND\nwhile read -r job; do [ $WARPTUNE_RANK = 0 ] && cat <<'END'\n"
+                      << answer << "\nEND\n[ $WARPTUNE_RANK = 0 ] || cat <<'END'\n"
+                      << of_others << "\nEND\ndone\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   return path;
 }
 
-std::string result_of(double us) {
-  auto json = to_json(Measurement{.time_us = us});
+std::string result_of(const Measurement& measurement) {
+  auto json = to_json(measurement);
   json["type"] = "result";
   return json.dump();
 }
+std::string result_of(double us) { return result_of(Measurement{.time_us = us}); }
 
 const Job kJob{.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::fp32},
                .options = {},
@@ -144,8 +149,8 @@ const Job kJob{.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::f
                .config = {}};
 
 TEST(WorkerProtocol, LinesThatALibraryPrintsAreNoAnswers) {
-  WorkerProcess worker(
-      fake_worker("chatty", "cuBLAS says hi\n42\nnull\n[]\n{}\n{\"type\":1}\n" + result_of(7)), "host");
+  WorkerGroup worker(fake_worker("chatty", "cuBLAS says hi\n42\nnull\n[]\n{}\n{\"type\":1}\n" + result_of(7)),
+                     {"host"});
   for (int i = 0; i < 3; ++i) {
     const Measurement m = worker.run(kJob, 60);
     EXPECT_EQ(m.status, Status::ok) << m.detail;
@@ -158,7 +163,7 @@ TEST(WorkerProtocol, AMalformedAnswerIsACrashAndTheNextJobGetsANewWorker) {
   for (const std::string& answer :
        {std::string(R"({"type":"result"})"), std::string(R"({"type":"result","lost":3,"peaks":4})"),
         std::string(R"({"type":"hello"})"), R"({"type":"error","message":5})" + ('\n' + result_of(7))}) {
-    WorkerProcess worker(fake_worker("broken", answer), "host");
+    WorkerGroup worker(fake_worker("broken", answer), {"host"});
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(worker.run(kJob, 60).status, Status::crash) << answer;
       EXPECT_TRUE(worker.fresh()) << answer;
@@ -167,11 +172,44 @@ TEST(WorkerProtocol, AMalformedAnswerIsACrashAndTheNextJobGetsANewWorker) {
 }
 
 TEST(WorkerProtocol, FinalistsThatAreNotThoseOfTheJobAreRefused) {
-  WorkerProcess worker(fake_worker("few", R"({"type":"finalists","times":[]})"), "host");
+  WorkerGroup worker(fake_worker("few", R"({"type":"finalists","times":[]})"), {"host"});
   EXPECT_THROW(
       worker.run(FinalistsJob{.problem = kJob.problem, .options = {}, .finalists = {{"host_naive", {}}}}, 60),
       ProtocolError);
   EXPECT_TRUE(worker.fresh());
+}
+
+TEST(WorkerRanks, TheWorstStatusOfAllRanksCounts) {
+  const std::string good = result_of(7),
+                    bad = result_of({.status = Status::resource, .detail = "too little memory"});
+  const auto run = [](const std::string& first, const std::string& second) {
+    return WorkerGroup(fake_worker("ranks", first, second), {"host", "host"}).run(kJob, 60);
+  };
+  EXPECT_EQ(run(good, good).time_us, 7);
+  EXPECT_EQ(run(good, bad).status, Status::resource);
+  EXPECT_EQ(run(good, bad).detail, "rank 1: too little memory");
+  EXPECT_EQ(run(bad, good).detail, "rank 0: too little memory");
+  EXPECT_EQ(run(bad, bad).detail, "too little memory");
+  const Measurement broken = run(good, R"({"type":"result"})");
+  EXPECT_EQ(broken.status, Status::crash);
+  EXPECT_EQ(broken.detail.find("rank 1: a message has no"), 0u) << broken.detail;
+}
+
+TEST(WorkerRanks, ARankThatFailsAloneIsNoTimeout) {
+  WorkerGroup worker(
+      fake_worker("waits", "", result_of({.status = Status::resource, .detail = "too little memory"})),
+      {"host", "host"});
+  const Measurement m = worker.run(kJob, 600);
+  EXPECT_EQ(m.status, Status::resource);
+  EXPECT_EQ(m.detail, "rank 1: too little memory");
+  EXPECT_TRUE(worker.fresh());
+}
+
+TEST(WorkerRanks, ARankWithoutAnAnswerIsNamed) {
+  WorkerGroup worker(fake_worker("late", result_of(7)), {"host", "host"});
+  const Measurement m = worker.run(kJob, 0.5);
+  EXPECT_EQ(m.status, Status::timeout);
+  EXPECT_EQ(m.detail, "rank 1: no result within 0.5 seconds");
 }
 
 }  // namespace

@@ -12,16 +12,17 @@
 namespace warptune {
 namespace {
 
-struct Case {
+struct ElementsCase {
   TensorSpec spec;
   std::vector<std::byte> got;
   Expected expected;
 };
 
 /// Every second element is expected, in runs of 7. `spoil` changes a few elements of the output.
-Case sample(DType dtype, std::int64_t count, const std::function<void(std::vector<double>&)>& spoil = {}) {
+ElementsCase sample(DType dtype, std::int64_t count,
+                    const std::function<void(std::vector<double>&)>& spoil = {}) {
   std::mt19937_64 random(count);
-  Case c{.spec = {.name = "y", .dtype = dtype, .shape = {count}, .role = Role::output}};
+  ElementsCase c{.spec = {.name = "y", .dtype = dtype, .shape = {count}, .role = Role::output}};
   std::vector<double> want, got;
   for (std::int64_t i = 0; i < count; ++i) {
     want.push_back(round_to(dtype, static_cast<float>(static_cast<int>(random() % 200)) * 0.5f - 50));
@@ -36,7 +37,7 @@ Case sample(DType dtype, std::int64_t count, const std::function<void(std::vecto
   return c;
 }
 
-ElementErrors on(Device& device, const Case& c) {
+ElementErrors on(Device& device, const ElementsCase& c) {
   const Buffer there = device.allocate(c.got.size());
   device.upload(there.data(), c.got.data(), c.got.size(), device.stream());
   device.synchronize();
@@ -44,7 +45,7 @@ ElementErrors on(Device& device, const Case& c) {
 }
 
 /// The plain loop.
-ElementErrors by_hand(const Case& c) {
+ElementErrors by_hand(const ElementsCase& c) {
   ElementErrors errors;
   long long element = 0;
   for (const Expected::Run& run : c.expected.runs())
@@ -75,8 +76,8 @@ void expect_same(const ElementErrors& a, const ElementErrors& b, const std::stri
 constexpr DType kOutputs[] = {DType::fp32, DType::fp16,  DType::bf16, DType::int32,
                               DType::int8, DType::int64, DType::fp64, DType::fp8};
 
-std::vector<Case> cases(DType dtype) {
-  std::vector<Case> all = {sample(dtype, 3), sample(dtype, 5000), sample(dtype, 300'001)};
+std::vector<ElementsCase> cases(DType dtype) {
+  std::vector<ElementsCase> all = {sample(dtype, 3), sample(dtype, 5000), sample(dtype, 300'001)};
   const auto far = [](std::vector<double>& got) { got[4200] = got[14] = 63; };
   all.push_back(sample(dtype, 5000, far));
   if (is_float(dtype))
@@ -87,7 +88,8 @@ std::vector<Case> cases(DType dtype) {
 TEST(ExpectedElements, TheHostFindsTheErrorsOfAPlainLoop) {
   const auto host = open_device("host");
   for (const DType dtype : kOutputs)
-    for (const Case& c : cases(dtype)) expect_same(on(*host, c), by_hand(c), std::string(name_of(dtype)));
+    for (const ElementsCase& c : cases(dtype))
+      expect_same(on(*host, c), by_hand(c), std::string(name_of(dtype)));
 }
 
 TEST(ExpectedElements, InfinityAndNanMustBeWhereTheReferenceHasThem) {
@@ -152,7 +154,8 @@ TEST(GpuExpectedElements, AGpuFindsTheErrorsThatTheHostFinds) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto host = open_device("host"), gpu = open_device("cuda:0");
   for (const DType dtype : kOutputs)
-    for (const Case& c : cases(dtype)) expect_same(on(*gpu, c), on(*host, c), std::string(name_of(dtype)));
+    for (const ElementsCase& c : cases(dtype))
+      expect_same(on(*gpu, c), on(*host, c), std::string(name_of(dtype)));
 }
 
 /// Guard bands begin at any byte.

@@ -12,31 +12,31 @@
 namespace warptune {
 namespace {
 
-constexpr std::int64_t kCount = 10;
+constexpr std::int64_t kElements = 10;
 
 /// y = 2 x.
-Op twice(DType dtype = DType::fp32) {
+Op doubled(DType dtype = DType::fp32) {
   return {.name = "twice",
           .tensors =
               [=](const Problem&, std::uint64_t) {
                 return std::vector<TensorSpec>{
-                    {.name = "x", .dtype = dtype, .shape = {kCount}},
+                    {.name = "x", .dtype = dtype, .shape = {kElements}},
                     {.name = "ids", .dtype = DType::int32, .shape = {1}, .values = {3}},
                     {.name = "table", .dtype = DType::fp32, .shape = {2}, .floats = {1, 2}},
-                    {.name = "y", .dtype = dtype, .shape = {kCount}, .role = Role::output}};
+                    {.name = "y", .dtype = dtype, .shape = {kElements}, .role = Role::output}};
               },
           .cost = [](const Problem&) { return Cost{}; },
-          .units = [](const Problem&) { return kCount; },
+          .units = [](const Problem&) { return kElements; },
           .reference = [](const Problem&, const Inputs& inputs, std::int64_t unit,
                           Expected& expected) { expected.put("y", unit, {2 * inputs["x"][unit]}); },
           .tolerance = [=](const Problem&) { return default_tolerance(dtype); }};
 }
 
-struct Case {
-  explicit Case(const InputChanges& changes, DType dtype = DType::fp32)
-      : dtype(dtype), op(with_inputs(twice(dtype), changes)), oracle(op, Problem{.op = "twice"}, 3) {
+struct ChangedInputs {
+  explicit ChangedInputs(const InputChanges& changes, DType dtype = DType::fp32)
+      : dtype(dtype), op(with_inputs(doubled(dtype), changes)), oracle(op, Problem{.op = "twice"}, 3) {
     set.fill(oracle.specs(), oracle.seed());
-    for (std::int64_t i = 0; i < kCount; ++i) put(i, 2 * x(i));
+    for (std::int64_t i = 0; i < kElements; ++i) put(i, 2 * x(i));
   }
   double x(std::int64_t i) { return load(dtype, set.addresses()[0], i); }
   void put(std::int64_t i, double y) { store(dtype, set.addresses()[3], i, y); }
@@ -50,9 +50,9 @@ struct Case {
 };
 
 TEST(InputChange, ScalesAndSetsElements) {
-  Case usual({}), changed({{.tensor = "x", .scale = 1e-5, .value = -INFINITY, .every = 4},
-                           {.tensor = "table", .scale = 3}});
-  for (std::int64_t i = 0; i < kCount; ++i)
+  ChangedInputs usual({}), changed({{.tensor = "x", .scale = 1e-5, .value = -INFINITY, .every = 4},
+                                    {.tensor = "table", .scale = 3}});
+  for (std::int64_t i = 0; i < kElements; ++i)
     if (i % 4 == 0)
       EXPECT_EQ(changed.x(i), -INFINITY);
     else
@@ -62,7 +62,7 @@ TEST(InputChange, ScalesAndSetsElements) {
 }
 
 TEST(InputChange, NanIsRightWhereItIsExpected) {
-  Case c({{.tensor = "x", .value = NAN, .every = 3}});
+  ChangedInputs c({{.tensor = "x", .value = NAN, .every = 3}});
   EXPECT_TRUE(std::isnan(c.x(3)));
   EXPECT_TRUE(c.is_right());
   c.put(3, 1);
@@ -73,7 +73,7 @@ TEST(InputChange, NanIsRightWhereItIsExpected) {
 }
 
 TEST(InputChange, ResultsBelowTheNormalNumbersMayBeRounded) {
-  Case c({{.tensor = "x", .scale = 1e-7}}, DType::fp16);
+  ChangedInputs c({{.tensor = "x", .scale = 1e-7}}, DType::fp16);
   EXPECT_TRUE(c.is_right());
   c.put(1, 2 * c.x(1) + 0x1p-23);  // two steps
   EXPECT_FALSE(c.is_right());
@@ -82,7 +82,7 @@ TEST(InputChange, ResultsBelowTheNormalNumbersMayBeRounded) {
 TEST(InputChange, ErrorsNameTheTensor) {
   const auto error = [](const char* tensor) -> std::string {
     try {
-      check_inputs(twice(), Problem{.op = "twice"}, {{.tensor = tensor, .scale = 2}});
+      check_inputs(doubled(), Problem{.op = "twice"}, {{.tensor = tensor, .scale = 2}});
     } catch (const InputError& e) {
       return e.what();
     }

@@ -3,9 +3,11 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,7 +33,11 @@ inline std::vector<const std::byte*> host_exchange(const Peers& peers, const voi
   header(peers.rank)->published.store(exchange, std::memory_order_release);
   std::vector<const std::byte*> all;
   for (int rank = 0; rank < peers.ranks; ++rank) {
-    while (header(rank)->published.load(std::memory_order_acquire) < exchange) ::sched_yield();
+    for (int tries = 0; header(rank)->published.load(std::memory_order_acquire) < exchange; ++tries)
+      if (tries < 100)
+        ::sched_yield();
+      else  // the other rank may wait for this core
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
     all.push_back(buffer(rank));
   }
   return all;

@@ -47,10 +47,8 @@ std::vector<Expression> constraints(const Expression& cluster) {
           "!split_k || partial_bytes <= 69632",
           // No more rows than a cluster owns.
           "rows == 16 * warps_m" || Expression("rows * sms * blocks_per_sm") < 1.5 * cluster * "weight_rows",
-          // x from the L2 with every group is at most as much as the weights.
-          "resident_x || tokens <= rows",
-          // Bytes of weights in flight per SM.
-          "60000 <= blocks_per_sm * stages * stage_bytes <= 196608"};
+          // Bytes of weights in flight per SM, fewer where x takes most of a stage.
+          "(resident_x || tokens <= rows ? 60000 : 30000) <= blocks_per_sm * stages * stage_bytes <= 196608"};
 }
 
 LaunchExpressions geometry(const Expression& cluster, int producer_threads) {
@@ -95,7 +93,9 @@ Variant mma_bulk_copy() {
   // racecheck reports hazards between the blocks of a cluster that are not explained: none is used.
   v.parameters.push_back({"cluster", {1}, "blocks of a cluster, which split K"});
   v.parameters.push_back(pdl_parameter());
-  for (const char* constraint : {"has_bulk_copy", "in % 64 == 0", "cluster == 1"})
+  // x from the L2 with every group is at most as much as the weights.
+  for (const char* constraint :
+       {"has_bulk_copy", "in % 64 == 0", "cluster == 1", "resident_x || tokens <= rows"})
     v.constraints.emplace_back(constraint);
   return v;
 }
@@ -114,7 +114,10 @@ Variant mma_cp_async() {
                         .kernel = "linear_mma_cp_async" + kTemplate + ">",
                         .geometry = geometry(1, 128)}},
             .workspace = kArgmaxWorkspace};
-  for (const char* constraint : {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4"})
+  // x from the L2 with every group is at most twice as much as the weights: with 64 tokens and few weight
+  // rows, groups of 64 rows would leave SMs idle.
+  for (const char* constraint :
+       {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4", "resident_x || tokens <= 2 * rows"})
     v.constraints.emplace_back(constraint);
   return v;
 }
