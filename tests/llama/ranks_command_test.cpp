@@ -10,6 +10,7 @@
 #include <regex>
 #include <thread>
 
+#include "harness/device/device.h"
 #include "harness/llama/decode_file.h"
 #include "harness/results/csv.h"
 #include "tests/program.h"
@@ -249,6 +250,22 @@ TEST_F(RanksCommand, AnOldCsvGetsTheColumn) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].at("ranks"), "1");
   EXPECT_EQ(rows[1].at("ranks"), "2");
+}
+
+TEST(GpuRanksCommand, TwoGpusAgreeWithTransformersAndWithNaivePlans) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "fewer than two CUDA devices";
+  const fs::path folder = testing::fresh_folder("gpu_ranks");
+  for (const std::string name : {"gqa", "tied", "phi3"}) {
+    const std::string model = std::string(TEST_DATA) + "/golden/" + name;
+    const std::string run =
+        "{} decode --ranks 2 --tune-missing 0 --out " + folder.string() + " --model " + model;
+    for (const std::string& check : {" --check " + model + "/golden.safetensors",
+                                     std::string(" --prompt-len 100,3 --check-baseline 8")}) {
+      const testing::Ended ended = testing::run_shell(run + check);
+      EXPECT_EQ(ended.code, 0) << ended.text;
+      EXPECT_NE(ended.text.find(", 2 ranks, plans: "), std::string::npos) << ended.text;
+    }
+  }
 }
 
 }  // namespace
