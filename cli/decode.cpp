@@ -231,6 +231,7 @@ void measure(DecodeReport& report, Model& model, const PlanBook& book, const Dec
   if (config.has_mixed_formats()) report.plan_set += "+mixed";
   report.plan_set += kv.suffix() + model.options().sampling.suffix();
   if (report.step.uneven()) report.plan_set += fmt::format("+mean_context={:.0f}", report.step.mean_context);
+  if (ranks.count() > 1) report.plan_set += fmt::format("+ranks={}", ranks.count());
   report.plan_sources = plans_line(book.plan_sources(), o.explain);
   report.peak_from = set_peaks(device, fs::path(o.out) / device.facts().slug() / "device.json", ranks);
   describe(o.kernels.ops(), report.ops, book.wisdom(), device.facts());

@@ -55,12 +55,13 @@ struct Module {
   Slice scale_rows() const { return rows.in_units(tensors.rows_of_scale()); }
 };
 
-/// Throws where a slice begins or ends within a unit of `size` elements.
-void expect_units(const std::string& module, const Slice& slice, std::int64_t size, const char* elements) {
-  const bool ends = slice.count % size == 0 || slice.first + slice.count == slice.stored;
-  if (slice.is_whole() || (slice.first % size == 0 && ends)) return;
-  throw InputError(fmt::format("'{}' has {} {}, which are stored {} at a time; ranks cannot split them at {}",
-                               module, slice.stored, elements, size, slice.first + slice.count));
+/// Throws where a slice begins or ends within a group of `size` elements.
+void expect_groups(const std::string& module, const Slice& slice, std::int64_t size, const char* elements) {
+  const std::int64_t end = slice.first + slice.count;
+  for (const std::int64_t at : {slice.first, end})
+    if (at % size != 0 && at != slice.stored)
+      throw InputError(fmt::format("'{}' has {} {} in groups of {}; ranks cannot split them at {}", module,
+                                   slice.stored, elements, size, at));
 }
 
 std::int64_t stored_int(const StoredTensor& tensor, std::int64_t i) {
@@ -88,10 +89,10 @@ void check_extents(const Module& m) {
   const int per_word = 32 / weight_bits(t.format.weights);
   if (t.is_column_major() && rows % per_word != 0)
     throw InputError(fmt::format("'{}' has {} rows; it must be a multiple of {}", t.module, rows, per_word));
-  expect_units(t.module, m.columns, std::max<std::int64_t>(group, 8), "columns");
+  expect_groups(t.module, m.columns, std::max<std::int64_t>(group, 8), "columns");
   const bool packs_rows = t.is_column_major() || t.format.zeros;
-  expect_units(t.module, m.rows, std::max<std::int64_t>(packs_rows ? per_word : 1, t.rows_of_scale()),
-               "rows");
+  expect_groups(t.module, m.rows, std::max<std::int64_t>(packs_rows ? per_word : 1, t.rows_of_scale()),
+                "rows");
 }
 
 /// The columns by their group, in order within one; empty where they are in order already.

@@ -4,11 +4,30 @@
 
 #include "harness/core/error.h"
 #include "harness/core/rank_group.h"
+#include "kernels/linear/packed_weights.h"
 
 namespace warptune {
 namespace {
 
 constexpr int kPacketElements = 8;  // 16 bytes of 16-bit numbers
+
+/// Throws where ranks would cut groups of quantized weights. `part`: has the dims of a rank.
+void expect_whole_groups(const ModelConfig& part) {
+  const int ranks = part.shard.ranks;
+  const auto expect = [&](const WeightFormat& format, int elements, const char* what) {
+    if (format.group != 0 && elements % format.group != 0)
+      throw InputError(fmt::format("{} has {} {} in groups of {}, which {} ranks cannot split evenly",
+                                   part.name, elements * ranks, what, format.group, ranks));
+  };
+  for (int layer = 0; layer < part.layers; ++layer) {
+    const LayerFormats formats = part.formats_of(layer);
+    expect(formats.o, part.q_width(), "columns of o");
+    expect(formats.down, part.intermediate, "columns of down");
+    if (formats.qkv.weights != kWeightsFp8) continue;  // which has a scale for as many rows
+    expect(formats.qkv, part.q_width(), "rows of q");
+    expect(formats.qkv, part.kv_heads * part.head_dim, "rows of k");
+  }
+}
 
 }  // namespace
 
@@ -35,6 +54,7 @@ ModelConfig split_over_ranks(ModelConfig config, int rank, int ranks) {
   config.q_heads /= ranks;
   config.kv_heads = config.kv_heads % ranks == 0 ? config.kv_heads / ranks : 1;
   config.intermediate /= ranks;
+  expect_whole_groups(config);
   return config;
 }
 

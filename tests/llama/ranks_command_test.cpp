@@ -10,6 +10,7 @@
 #include <regex>
 #include <thread>
 
+#include "harness/device/device.h"
 #include "harness/llama/decode_file.h"
 #include "harness/results/csv.h"
 #include "tests/program.h"
@@ -108,6 +109,7 @@ TEST_F(RanksCommand, ChecksAGoldenAndAppendsOneRow) {
     EXPECT_NE(output_.find("all_reduce_add_rms_norm"), std::string::npos) << output_;
     EXPECT_EQ(count_of(output_, "check against"), 1) << output_;
     EXPECT_EQ(last_row().at("ranks"), std::to_string(ranks));
+    EXPECT_TRUE(last_row().at("plan_set").ends_with(fmt::format("+ranks={}", ranks)));
     EXPECT_EQ(last_row().at("check"), "pass");
   }
   EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").size(), 2u);
@@ -203,7 +205,7 @@ TEST_F(RanksCommand, BadInputIsOneSentence) {
   };
   for (const Bad& bad : {
            Bad{gqa + " --ranks 3", "", "gqa has 4 query heads, which 3 ranks cannot split evenly"},
-           Bad{gqa + " --ranks 9", "", "--ranks: Value 9 not in range [1 - 8]"},
+           Bad{gqa + " --ranks 9", "", "--ranks: Value 9 not in range 1 to 8"},
            Bad{gqa + " --ranks 2 --fuse-norm on", "",
                "--fuse-norm on needs one rank: 2 ranks add the residual in their exchange"},
            Bad{gqa + " --ranks 2", "RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 ",
@@ -248,6 +250,22 @@ TEST_F(RanksCommand, AnOldCsvGetsTheColumn) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].at("ranks"), "1");
   EXPECT_EQ(rows[1].at("ranks"), "2");
+}
+
+TEST(GpuRanksCommand, TwoGpusAgreeWithTransformersAndWithNaivePlans) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "fewer than two CUDA devices";
+  const fs::path folder = testing::fresh_folder("gpu_ranks");
+  for (const std::string name : {"gqa", "tied", "phi3"}) {
+    const std::string model = std::string(TEST_DATA) + "/golden/" + name;
+    const std::string run =
+        "{} decode --ranks 2 --tune-missing 0 --out " + folder.string() + " --model " + model;
+    for (const std::string& check : {" --check " + model + "/golden.safetensors",
+                                     std::string(" --prompt-len 100,3 --check-baseline 8")}) {
+      const testing::Ended ended = testing::run_shell(run + check);
+      EXPECT_EQ(ended.code, 0) << ended.text;
+      EXPECT_NE(ended.text.find(", 2 ranks, plans: "), std::string::npos) << ended.text;
+    }
+  }
 }
 
 }  // namespace

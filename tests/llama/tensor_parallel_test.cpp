@@ -14,6 +14,7 @@
 #include "harness/llama/layer_modules.h"
 #include "harness/llama/model.h"
 #include "harness/llama/prompts.h"
+#include "harness/llama/quantized_matrix.h"
 #include "harness/llama/step_problem.h"
 #include "tests/llama/small_models.h"
 #include "tests/ranks.h"
@@ -228,15 +229,21 @@ TEST(TensorParallel, WhatAddsTheResidualElsewhereIsRefused) {
   });
 }
 
-/// The logits of a checkpoint on ranks are those of its golden.
+/// The logits of a checkpoint on ranks are those of its golden, unless it is refused with that sentence.
 void expect_golden(const fs::path& model_path, const fs::path& golden_path, DType dtype, int ranks,
-                   const WeightFormat& format = {}) {
+                   const std::string& refusal = "no error") {
   SCOPED_TRACE(model_path.string() + fmt::format(" on {} ranks", ranks));
   on_ranks(ranks, [&](const Group& group) {
     const OwnedDevice device = open_device("host", group);
-    const ModelConfig config = split_over_ranks(read_model(model_path), group->rank(), ranks);
+    ModelConfig config;
+    Weights weights;
+    const std::string error = error_of([&] {
+      config = split_over_ranks(read_model(model_path), group->rank(), ranks);
+      weights = load_weights(*device, config, dtype, model_path);
+    });
+    EXPECT_EQ(error, refusal);
+    if (error != "no error") return;
     const Golden golden = read_golden(golden_path);
-    const Weights weights = load_weights(*device, config, dtype, model_path);
     PlanBook book(ops(), *device, {});
     Model model(*device, config, weights, book,
                 {.batch = static_cast<int>(golden.prompts.size()),
@@ -252,9 +259,8 @@ void expect_golden(const fs::path& model_path, const fs::path& golden_path, DTyp
 class GoldenOnRanks : public ::testing::TestWithParam<const char*> {};
 TEST_P(GoldenOnRanks, Agrees) {
   const fs::path folder = fs::path(TEST_DATA) / "golden" / GetParam();
-  const ModelConfig config = read_model(folder);
   for (const int ranks : {2, 4})
-    if (config.q_heads % ranks == 0)
+    if (read_model(folder).q_heads % ranks == 0)
       for (const DType dtype : {DType::fp32, DType::bf16})
         expect_golden(folder, folder / "golden.safetensors", dtype, ranks);
 }
@@ -263,45 +269,70 @@ INSTANTIATE_TEST_SUITE_P(Folders, GoldenOnRanks,
                                            "granite"),
                          [](const auto& info) { return std::string(info.param); });
 
-/// The error of loading the part of rank 0 of 2; "ok" where it is that of its golden.
-std::string loaded(const fs::path& model, const fs::path& golden) {
-  const OwnedDevice device = open_device("host");
-  const std::string error =
-      error_of([&] { load_weights(*device, split_over_ranks(read_model(model), 0, 2), DType::fp32, model); });
-  if (error != "no error") return error;
-  expect_golden(model, golden, DType::fp32, 2);
-  return "ok";
-}
-
 class QuantizedGoldenOnRanks : public ::testing::TestWithParam<const char*> {};
 TEST_P(QuantizedGoldenOnRanks, AgreesOrIsRefused) {
-  const fs::path folder = fs::path(TEST_DATA) / "quantized" / GetParam();
-  const std::string name = GetParam(),
-                    order = "has its columns in another order (g_idx), which ranks cannot split",
-                    end = loaded(folder, folder / "golden.safetensors");
+  const std::string name = GetParam();
+  const fs::path folder = fs::path(TEST_DATA) / "quantized" / name;
+  std::string refusal = "no error";
   if (name == "gptq_act_order")
-    EXPECT_EQ(end, "'model.layers.0.self_attn.o_proj' " + order);
-  else if (name == "fp8_block")
-    EXPECT_EQ(end,
-              "'model.layers.0.self_attn.q_proj' has 128 rows, which are stored 128 at a time; "
-              "ranks cannot split them at 64");
-  else if (name == "ct_int4")
-    EXPECT_EQ(end, "");
-  else
-    EXPECT_EQ(end, "ok");
+    refusal =
+        "'model.layers.0.self_attn.o_proj' has its columns in another order (g_idx), which ranks cannot "
+        "split";
+  if (name == "fp8_block")
+    refusal = "fp8_block has 128 columns of o in groups of 128, which 2 ranks cannot split evenly";
+  if (name == "gptq")
+    refusal = "gptq has 192 columns of down in groups of 64, which 2 ranks cannot split evenly";
+  expect_golden(folder, folder / "golden.safetensors", DType::fp32, 2, refusal);
 }
 INSTANTIATE_TEST_SUITE_P(Folders, QuantizedGoldenOnRanks, ::testing::ValuesIn(testing::kQuantizedGoldens),
                          [](const auto& info) { return std::string(info.param); });
 
-class GgufOnRanks : public ::testing::TestWithParam<const char*> {};
-TEST_P(GgufOnRanks, Agrees) {
-  const fs::path folder = fs::path(TEST_DATA) / "gguf" / GetParam();
-  EXPECT_EQ(loaded(folder / "model.gguf", folder / "golden.safetensors"), "ok");
+TEST(TensorParallel, GgufFilesAreSplitOrRefused) {
+  const fs::path folder = fs::path(TEST_DATA) / "gguf";
+  const auto expect = [&](const std::string& name, const std::string& refusal) {
+    expect_golden(folder / name / "model.gguf", folder / name / "golden.safetensors", DType::fp32, 2,
+                  refusal);
+  };
+  expect("llama_q4_k", "no error");
+  expect("qwen3_f16", "no error");
+  for (const char* name : {"llama_q4_0", "qwen2_q8_0"})
+    expect(name, "model has 96 columns of down in groups of 32, which 2 ranks cannot split evenly");
 }
-INSTANTIATE_TEST_SUITE_P(Files, GgufOnRanks,
-                         ::testing::Values("llama_q4_0", "llama_q4_k", "qwen2_q8_0", "qwen3_f16",
-                                           "phi3_q4_0"),
-                         [](const auto& info) { return std::string(info.param); });
+
+/// The stored value of an element of a matrix.
+int value_at(const QuantizedMatrix& matrix, std::int64_t columns, std::int64_t row, std::int64_t column) {
+  const int bits = weight_bits(matrix.format.weights);
+  const PackedPosition at = packed_position(matrix.format.weights, columns, row, column);
+  return std::to_integer<int>(matrix.weight[static_cast<std::size_t>(at.byte)]) >> at.shift &
+         ((1 << bits) - 1);
+}
+
+TEST(TensorParallel, ASliceOfGgufBlocksHasTheValuesOfTheWhole) {
+  const fs::path file = fs::path(TEST_DATA) / "gguf" / "llama_q4_0" / "model.gguf";
+  const ModelConfig config = read_model(file);
+  const Checkpoint checkpoint(file);
+  const std::int64_t hidden = config.hidden, q = config.q_width(), head = config.head_dim, group = 32;
+  const auto read = [&](const std::string& module, const Slice& rows, const Slice& columns) {
+    return read_quantized(checkpoint, *config.quantization, {{"model.layers.0." + module, rows}}, columns)
+        .value();
+  };
+  const auto expect_slice = [&](const std::string& module, const Slice& rows, const Slice& columns) {
+    const QuantizedMatrix whole = read(module, rows.stored, columns.stored),
+                          slice = read(module, rows, columns);
+    for (std::int64_t row = 0; row < rows.count; ++row)
+      for (std::int64_t column = 0; column < columns.count; ++column)
+        ASSERT_EQ(value_at(slice, columns.count, row, column),
+                  value_at(whole, columns.stored, rows.first + row, columns.first + column));
+    const auto scale = [](const QuantizedMatrix& m, std::int64_t width, std::int64_t row,
+                          std::int64_t column) {
+      return load(DType::fp16, m.scales.data(),
+                  scale_index(m.format.weights, m.format.group, width, row, column));
+    };
+    EXPECT_EQ(scale(slice, columns.count, 1, 0), scale(whole, columns.stored, rows.first + 1, columns.first));
+  };
+  expect_slice("self_attn.q_proj", {head, head, q}, hidden);  // whose rows the file has in pairs
+  expect_slice("mlp.down_proj", hidden, {group, 2 * group, config.intermediate});
+}
 
 }  // namespace
 }  // namespace warptune
