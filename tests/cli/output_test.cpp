@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::Ended;
 using testing::fresh_folder;
+using testing::run;
 using testing::run_shell;
 
 void expect_text(const Ended& ended, const std::string& part) {
