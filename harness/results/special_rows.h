@@ -1,5 +1,6 @@
 #pragma once
-// The rows of a CSV that belong to no configuration: launch floors of the device, and decode steps of a model.
+// The rows of a CSV that belong to no configuration: launch floors of the device, and decode steps of a
+// model.
 #include <string>
 
 #include "harness/measure/launch_floor.h"
