@@ -1,5 +1,4 @@
 // warptune export-t4: the configurations of a problem in T4, for other autotuners.
-#include <fmt/format.h>
 
 #include <memory>
 

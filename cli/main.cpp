@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <new>
-#include <stdexcept>
 #include <string_view>
 #include <system_error>
 

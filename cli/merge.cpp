@@ -1,8 +1,6 @@
 // warptune merge OUT_A OUT_B -o OUT: merges the results of several nodes.
 #include "harness/results/merge.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "cli/commands.h"

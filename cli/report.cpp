@@ -1,5 +1,4 @@
 // warptune report RESULTS... -o report.html: results as one page for a browser.
-#include <fmt/format.h>
 
 #include <memory>
 

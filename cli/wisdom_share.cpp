@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <optional>
 
 #include "cli/commands.h"
 #include "cli/wisdom_in_use.h"

@@ -1,5 +1,4 @@
 // warptune wisdom watch: the winners and steps that the regression gate times.
-#include <fmt/format.h>
 
 #include <memory>
 

@@ -10,5 +10,7 @@ function(embed_kernels target)
     DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/write_embedded.cmake
     COMMENT "Embedding kernel sources"
     VERBATIM)
+  # Alone, so that an edited kernel compiles nothing else.
+  set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${output})
 endfunction()

@@ -8,5 +8,6 @@ function(embed_text target file symbol)
     DEPENDS ${file} ${CMAKE_SOURCE_DIR}/cmake/write_text.cmake
     COMMENT "Embedding ${symbol}"
     VERBATIM)
+  set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${output})
 endfunction()

@@ -1,6 +1,5 @@
 #include "harness/core/message.h"
 
-#include <algorithm>
 #include <exception>
 
 #include "harness/core/brief.h"

@@ -233,8 +233,5 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b 
 constexpr unsigned as_unsigned(std::int64_t n) {
   return static_cast<unsigned>(std::clamp<std::int64_t>(n, 0, std::numeric_limits<unsigned>::max()));
 }
-constexpr unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
-  return as_unsigned(ceil_div(work, per_block));
-}
 
 }  // namespace warptune

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <iterator>
 
 #include "harness/core/brief.h"
 #include "harness/core/expression.h"

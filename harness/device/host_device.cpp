@@ -61,7 +61,7 @@ std::int64_t last_level_cache_bytes() {
 
 /// Memory of this rank, and that of the others: files in shared memory, which have no names once all ranks
 /// have mapped them.
-std::vector<void*> map_on_ranks(RankGroup& group, std::size_t bytes) {
+std::vector<void*> map_host_memory(RankGroup& group, std::size_t bytes) {
   const auto path_of = [&](int rank) { return fmt::format("/warptune-{}-memory-{}", group.name(), rank); };
   const auto map = [&](int rank, int flags) {
     const int file = ::shm_open(path_of(rank).c_str(), O_RDWR | O_CLOEXEC | flags, 0600);
@@ -108,7 +108,7 @@ class HostDevice : public Device {
     facts_.memory_bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
     if (group() && group()->ranks() > 1)
       peer_memory_.emplace(
-          *group(), [this](std::size_t bytes) { return map_on_ranks(*group(), bytes); },
+          *group(), [this](std::size_t bytes) { return map_host_memory(*group(), bytes); },
           [](void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); });
   }
 

@@ -1,7 +1,6 @@
 #include "harness/exchange/t4.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -13,8 +12,8 @@
 #include "harness/core/error.h"
 #include "harness/core/problem_pattern.h"
 #include "harness/results/csv.h"
-#include "harness/results/launch_rows.h"
 #include "harness/results/samples_file.h"
+#include "harness/results/special_rows.h"
 #include "harness/results/sweep_file.h"
 
 namespace warptune {

@@ -6,8 +6,8 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/results/special_rows.h"
 #include "harness/results/step_plans.h"
-#include "harness/results/step_rows.h"
 #include "harness/results/sweep_row.h"
 
 namespace warptune {

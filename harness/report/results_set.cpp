@@ -9,8 +9,7 @@
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 #include "harness/results/csv.h"
-#include "harness/results/launch_rows.h"
-#include "harness/results/step_rows.h"
+#include "harness/results/special_rows.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/protocol.h"
 

@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <thread>
 
 #include "harness/core/brief.h"
@@ -16,9 +15,8 @@
 #include "harness/core/facts.h"
 #include "harness/core/parallel.h"
 #include "harness/core/pattern.h"
-#include "harness/results/launch_rows.h"
+#include "harness/results/special_rows.h"
 #include "harness/results/step_plans.h"
-#include "harness/results/step_rows.h"
 #include "harness/results/sweep_row.h"
 
 namespace warptune {

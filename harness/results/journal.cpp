@@ -14,7 +14,7 @@
 #include "harness/core/hash.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
-#include "harness/results/launch_rows.h"
+#include "harness/results/special_rows.h"
 #include "harness/results/sweep_row.h"
 
 namespace warptune {

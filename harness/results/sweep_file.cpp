@@ -13,7 +13,7 @@
 #include "harness/core/file_name.h"
 #include "harness/core/pattern.h"
 #include "harness/results/csv.h"
-#include "harness/results/step_rows.h"
+#include "harness/results/special_rows.h"
 #include "harness/results/sweep_row.h"
 
 namespace warptune {

@@ -1,6 +1,5 @@
 // Strategy local_search: moves to the first better neighbor, one parameter at a time; at a local minimum it
 // restarts from a random configuration.
-#include <algorithm>
 #include <cmath>
 #include <deque>
 

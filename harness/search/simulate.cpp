@@ -14,7 +14,7 @@
 #include "harness/core/problem_pattern.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"
-#include "harness/results/launch_rows.h"
+#include "harness/results/special_rows.h"
 #include "harness/results/sweep_file.h"
 #include "harness/search/search_order.h"
 

@@ -5,8 +5,8 @@
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
-#include "harness/results/launch_rows.h"
 #include "harness/results/source_hash.h"
+#include "harness/results/special_rows.h"
 #include "harness/tune/compile_pool.h"
 
 namespace warptune {

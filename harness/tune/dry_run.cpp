@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <map>
 
@@ -10,7 +9,7 @@
 #include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
-#include "harness/results/step_rows.h"
+#include "harness/results/special_rows.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/device_worker.h"

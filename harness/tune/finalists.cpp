@@ -1,7 +1,5 @@
 #include "harness/tune/finalists.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <tuple>

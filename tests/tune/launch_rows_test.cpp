@@ -1,6 +1,4 @@
 // The CSV has rows of launch floors, and no reader takes them for configurations.
-#include "harness/results/launch_rows.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,6 +6,7 @@
 #include "harness/core/error.h"
 #include "harness/device/device.h"
 #include "harness/report/results_set.h"
+#include "harness/results/special_rows.h"
 #include "harness/results/timed_config.h"
 #include "harness/search/simulate.h"
 #include "harness/tune/device_rows.h"
