@@ -174,8 +174,8 @@ class OwnedDevice : public std::unique_ptr<Device> {
   Device* operator->() const&& = delete;
 };
 
-/// "host", "cuda:N", or "auto" (the first GPU, of a rank the GPU of its number, else the host); "cuda:N as sm_80"
-/// is the GPU as facts_as() says. Throws InputError where there is no such device, and as facts_as().
+/// "host", "cuda:N", or "auto" (the first GPU, of a rank the GPU of its number, else the host); "cuda:N as
+/// sm_80" is the GPU as facts_as() says. Throws InputError where there is no such device, and as facts_as().
 OwnedDevice open_device(std::string_view which, std::shared_ptr<RankGroup> group = nullptr);
 /// The name of a device for open_device(), as `arch` unless that is empty.
 std::string device_as(std::string device, std::string_view arch);

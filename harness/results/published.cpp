@@ -8,14 +8,9 @@
 #include <vector>
 
 #include "harness/core/text_table.h"
+#include "published_files.h"  // the texts of results/published, written by CMake
 
 namespace warptune {
-
-// The files of results/published.
-extern const char kPublishedAllReduce[];
-extern const char kPublishedAttentionDecode[];
-extern const char kPublishedAttentionPrefill[];
-extern const char kPublishedLinear[];
 
 namespace {
 
@@ -54,10 +49,7 @@ void read(Times& times, std::string_view op, const char* file) {
 const Times& times() {
   static const Times all = [] {
     Times read_times;
-    read(read_times, "all_reduce", kPublishedAllReduce);
-    read(read_times, "attention_decode", kPublishedAttentionDecode);
-    read(read_times, "attention_prefill", kPublishedAttentionPrefill);
-    read(read_times, "linear", kPublishedLinear);
+    for (const PublishedFile& file : kPublishedFiles) read(read_times, file.op, file.text);
     return read_times;
   }();
   return all;
