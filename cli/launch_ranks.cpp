@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -25,6 +24,7 @@
 #include <vector>
 
 #include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/core/rank_identity.h"
 #include "harness/core/stopwatch.h"
 
@@ -161,7 +161,7 @@ int report(const RankProcess& cause, int ranks) {
     if (said.empty())
       print_error(fmt::format("{} ended with exit code {}", who, cause.code()));
     else
-      std::fwrite(said.data(), 1, said.size(), stderr);
+      print(stderr, "{}", AsIs{said});
   }
   return cause.code();
 }
