@@ -157,6 +157,9 @@ std::string op_of_kernel(const YamlReader& yaml, const YAML::Node& node) {
 
 Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntry& entry,
                     const std::filesystem::path& folder) {
+  if (entry.op.find_dim("ranks"))
+    yaml.fail(node["op"],
+              fmt::format("op '{}' runs on several GPUs; kernels from a file run on one", entry.op.name));
   KernelItem item{
       .yaml = yaml, .folder = folder, .op = entry.op, .like = read_like(yaml, node["like"], entry)};
   item.name = read_name(yaml, node, entry);

@@ -54,6 +54,8 @@ std::vector<std::pair<std::string, std::string>> kernel_skeleton(const OpEntry& 
                                                                  const KernelSources& sources) {
   const Variant& naive = naive_of(entry);
   const std::string& op = entry.op.name;
+  if (entry.op.find_dim("ranks"))
+    throw InputError(fmt::format("op '{}' runs on several GPUs; kernels from a file run on one", op));
   if (!is_identifier(name))
     throw InputError(fmt::format("'{}' cannot name a variant: letters, digits and '_' can", brief(name)));
   if (entry.find_variant(name))

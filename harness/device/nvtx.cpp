@@ -38,7 +38,7 @@ constexpr auto kStyles = std::to_array<KindStyle>({{NvtxKind::phase, "phase", 0x
 /// A hue and one of four brightnesses from the hash of the name.
 std::uint32_t nvtx_color(std::string_view op) {
   constexpr double kSaturation = 0.7;
-  constexpr const char* kSalt = "2378";  // one of thousands, which keeps the colors of the ops furthest apart
+  constexpr const char* kSalt = "1393041";  // of three million, it keeps the colors of the ops furthest apart
   const std::uint64_t hash = stable_hash(std::string(op) + kSalt);
   const double hue = static_cast<double>(hash % 360) / 60;
   const double value = 1.0 - 0.12 * static_cast<double>(hash >> 32 & 3);

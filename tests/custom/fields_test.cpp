@@ -19,7 +19,7 @@ Seen seen_of(const Op& op) {
   Seen seen;
   const auto add = [&](Assignment dims) {
     for (const Dim& dim : op.dims)
-      if (!dim.fallback && !dims.has(dim.name)) dims.set(dim.name, 32);
+      if (!dim.fallback && !dims.has(dim.name)) dims.set(dim.name, std::min<std::int64_t>(32, dim.max));
     try {
       const Problem problem = op.problem(dims, op.dtypes.back());
       for (const TensorSpec& spec : op.tensors(problem, 1)) seen.tensors.insert(spec.name);
@@ -70,7 +70,7 @@ TEST(Fields, AreWhereBindPutsTheTensors) {
   for (const OpEntry& entry : ops()) {
     Assignment dims;
     for (const Dim& dim : entry.op.dims)
-      if (!dim.fallback) dims.set(dim.name, 32);
+      if (!dim.fallback) dims.set(dim.name, std::min<std::int64_t>(32, dim.max));
     const Problem problem = entry.op.problem(dims, entry.op.dtypes.back());
     const auto specs = entry.op.tensors(problem, 1);
     std::vector<char> memory(specs.size());

@@ -37,7 +37,7 @@ TEST(Aic, WritesAFilePerOp) {
   const auto tables = aic_tables(
       ops(),
       wisdom_of({{"linear", "tokens=8,in=4096,out=12288"},
-                 {"linear", "tokens=1,in=64,out=32,weights=int4,group=128"},
+                 {"linear", "tokens=1,in=128,out=32,weights=int4,group=128"},
                  {"linear", "tokens=1,in=64,out=32,epilogue=swiglu"},
                  {"attention_decode", "batch=2,q_heads=32,kv_heads=8,head_dim=128,context=512,append=yes"},
                  {"attention_prefill", "batch=1,q_len=96,kv_len=96,q_heads=4,kv_heads=4,head_dim=64"},
@@ -47,7 +47,7 @@ TEST(Aic, WritesAFilePerOp) {
   EXPECT_EQ(tables.size(), 4u);
   EXPECT_EQ(rows_of(tables.at("gemm_perf.txt")),
             (std::vector<std::string>{"gemm_dtype,m,n,k,latency", "bfloat16,8,12288,4096,0.0125",
-                                      "int4_wo,1,32,64,0.0125"}));
+                                      "int4_wo,1,32,128,0.0125"}));
   EXPECT_EQ(rows_of(tables.at("generation_attention_perf.txt")).at(1),
             "2,1,32,8,128,1,bfloat16,bfloat16,511,0,0.0125");
   EXPECT_EQ(rows_of(tables.at("context_attention_perf.txt")).size(), 2u) << "only whole prompts";

@@ -1,4 +1,5 @@
 // The tensors of all ops: their cache states and their members in the args struct.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>
@@ -10,12 +11,13 @@
 namespace warptune::testing {
 namespace {
 
-/// A small problem of an op: 8 in each dim without a default, the first label of a choice.
+/// A small problem of an op: 8 in each dim without a default, or the least, the first label of a choice.
 Problem small_problem(const Op& op) {
   Assignment dims;
   for (const Dim& dim : op.dims)
     if (!dim.fallback)
-      dims.set(dim.name, dim.labels.empty() ? 8 : 0, dim.labels.empty() ? "" : dim.labels[0]);
+      dims.set(dim.name, dim.labels.empty() ? std::max<std::int64_t>(8, dim.min) : 0,
+               dim.labels.empty() ? "" : dim.labels[0]);
   return op.problem(dims, op.dtypes.front());
 }
 
@@ -26,6 +28,7 @@ TEST(Tensors, WeightsAndCachesAreCold) {
       if (spec.cache != CacheState::hot) cold[entry.op.name].insert(spec.name);
   const std::map<std::string, std::set<std::string>> expected = {
       {"add_rms_norm", {"weight"}},
+      {"all_reduce_add_rms_norm", {"weight"}},
       {"attention_decode", {"k_cache", "v_cache"}},
       {"attention_prefill", {"k_cache", "out", "q", "v_cache"}},
       {"embedding", {"table"}},

@@ -14,7 +14,7 @@ std::string published(std::string_view device, const std::string& op, const std:
 
 TEST(Published, ATimeIsThatOfTheSameGpuAndShape) {
   const std::string h200 = published("NVIDIA H200", "linear", "tokens=1,in=4096,out=12288");
-  EXPECT_NEAR(std::stod(h200), 28.3, 1) << h200;
+  EXPECT_EQ(h200, "26.35 vLLM 0.22.0");
   EXPECT_NE(h200, published("NVIDIA H100 80GB HBM3", "linear", "tokens=1,in=4096,out=12288"));
   EXPECT_EQ(published("NVIDIA H200", "linear", "tokens=3,in=4096,out=12288"), "") << "none is interpolated";
   EXPECT_EQ(published("h100-as-sm_80", "linear", "tokens=1,in=4096,out=12288"), "") << "a rehearsal";
@@ -24,11 +24,14 @@ TEST(Published, ATimeIsThatOfTheSameGpuAndShape) {
 
 TEST(Published, WeightFormatsAreApart) {
   const std::string shape = "tokens=1,in=4096,out=12288";
-  const std::string bf16 = published("NVIDIA H100 80GB HBM3", "linear", shape),
-                    int4 = published("NVIDIA H100 80GB HBM3", "linear", shape + ",weights=int4,group=128");
-  ASSERT_NE(bf16, "");
-  ASSERT_NE(int4, "");
-  EXPECT_LT(std::stod(int4), std::stod(bf16));
+  const auto on_h200 = [&](const std::string& weights) {
+    return std::stod(published("NVIDIA H200", "linear", shape + weights));
+  };
+  EXPECT_EQ(on_h200(""), 26.35);
+  EXPECT_EQ(on_h200(",weights=int8"), 19.14);
+  EXPECT_EQ(on_h200(",weights=fp8,activations=fp8"), 17.99);
+  EXPECT_EQ(on_h200(",weights=fp8,group=128,activations=fp8"), 17.71);
+  EXPECT_EQ(on_h200(",weights=int4,group=128"), 14.08);
 }
 
 TEST(Published, AttentionIncludesTheAppend) {
