@@ -13,6 +13,11 @@
 #include "variants/tile_table.h"
 
 namespace warptune {
+
+#if !WARPTUNE_HAS_NCCL
+std::vector<Variant> all_reduce_nccl() { return {}; }
+#endif
+
 namespace {
 
 /// Variants to choose where nothing was measured and no tile fits; an op takes the ones that it has.
@@ -23,10 +28,7 @@ const std::vector<Preference> kLinearPreferences = {
     {"gemv_vectorized", "tokens <= 8"}, {"gemv_split_k", "tokens <= 8"}, {"gemv_packed"}, {"mma_packed"}};
 
 const OptionalVariant kCudnn{"cudnn", "this program was built without cuDNN (cmake -DCUDNN_ROOT=FOLDER)"};
-
-#if !WARPTUNE_HAS_NCCL
 const OptionalVariant kNccl{"nccl", "this program was built without NCCL (apt-get install libnccl-dev)"};
-#endif
 
 OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants,
               std::vector<Preference> preferences = {}, std::vector<OptionalVariant> optional = {}) {
@@ -51,37 +53,35 @@ OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants,
 
 std::vector<OpEntry> entries() {
   return {
-    entry(embedding(), {embedding_cuda(), embedding_host()}),
-        entry(padding_offset(), {padding_offset_cuda(), padding_offset_host()}),
-        entry(remove_padding(), {remove_padding_cuda(), remove_padding_host()}),
-        entry(restore_padding(), {restore_padding_cuda(), restore_padding_host()}),
-        entry(causal_mask(), {causal_mask_cuda(), causal_mask_host()}),
-        entry(attention_prefill(),
-              {attention_prefill_cuda(), attention_prefill_wgmma(), attention_prefill_vendor(),
-               attention_prefill_cudnn(), attention_prefill_host()},
-              {}, {kCudnn}),
-        entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
-        entry(attention_decode(),
-              {attention_decode_cuda(), attention_decode_pipelined(), attention_decode_vendor(),
-               attention_decode_cudnn(), attention_decode_host()},
-              {}, {kCudnn}),
-        entry(linear(),
-              {linear_cuda(), linear_packed(), unquantized(linear_streaming_mma()),
-               unquantized(linear_wgmma()), unquantized(unfused(linear_vendor())), linear_host()},
-              kLinearPreferences),
-        entry(argmax(), {argmax_cuda(), argmax_host()}), entry(top_k(), {top_k_cuda(), top_k_host()}),
-        entry(rope_append(), {rope_append_cuda(), rope_append_host()}),
-        entry(add_rms_norm(), {add_rms_norm_cuda(), add_rms_norm_host()}),
-        entry(swiglu(), {swiglu_cuda(), swiglu_host()}), entry(softmax(), {softmax_cuda(), softmax_host()}),
-        entry(logits_dot_v(), {logits_dot_v_cuda(), logits_dot_v_host()}),
-        entry(advance(), {advance_cuda(), advance_host()}),
-#if WARPTUNE_HAS_NCCL
-        entry(all_reduce(), {all_reduce_cuda(), all_reduce_nccl(), all_reduce_host()}),
-#else
-        entry(all_reduce(), {all_reduce_cuda(), all_reduce_host()}, {}, {kNccl}),
-#endif
-        entry(all_reduce_add_rms_norm(), {all_reduce_add_rms_norm_cuda(), all_reduce_add_rms_norm_host()}),
-        entry(all_gather(), {all_gather_cuda(), all_gather_host()}),
+      entry(embedding(), {embedding_cuda(), embedding_host()}),
+      entry(padding_offset(), {padding_offset_cuda(), padding_offset_host()}),
+      entry(remove_padding(), {remove_padding_cuda(), remove_padding_host()}),
+      entry(restore_padding(), {restore_padding_cuda(), restore_padding_host()}),
+      entry(causal_mask(), {causal_mask_cuda(), causal_mask_host()}),
+      entry(attention_prefill(),
+            {attention_prefill_cuda(), attention_prefill_wgmma(), attention_prefill_vendor(),
+             attention_prefill_cudnn(), attention_prefill_host()},
+            {}, {kCudnn}),
+      entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
+      entry(attention_decode(),
+            {attention_decode_cuda(), attention_decode_pipelined(), attention_decode_vendor(),
+             attention_decode_cudnn(), attention_decode_host()},
+            {}, {kCudnn}),
+      entry(linear(),
+            {linear_cuda(), linear_packed(), unquantized(linear_streaming_mma()), unquantized(linear_wgmma()),
+             unquantized(unfused(linear_vendor())), linear_host()},
+            kLinearPreferences),
+      entry(argmax(), {argmax_cuda(), argmax_host()}),
+      entry(top_k(), {top_k_cuda(), top_k_host()}),
+      entry(rope_append(), {rope_append_cuda(), rope_append_host()}),
+      entry(add_rms_norm(), {add_rms_norm_cuda(), add_rms_norm_host()}),
+      entry(swiglu(), {swiglu_cuda(), swiglu_host()}),
+      entry(softmax(), {softmax_cuda(), softmax_host()}),
+      entry(logits_dot_v(), {logits_dot_v_cuda(), logits_dot_v_host()}),
+      entry(advance(), {advance_cuda(), advance_host()}),
+      entry(all_reduce(), {all_reduce_cuda(), all_reduce_nccl(), all_reduce_host()}, {}, {kNccl}),
+      entry(all_reduce_add_rms_norm(), {all_reduce_add_rms_norm_cuda(), all_reduce_add_rms_norm_host()}),
+      entry(all_gather(), {all_gather_cuda(), all_gather_host()}),
   };
 }
 
