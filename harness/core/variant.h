@@ -159,7 +159,7 @@ struct Variant {
   /// Expressions over dims, parameters, derived values, `dtype_bytes` and the device's facts (known_values(),
   /// core/space.h).
   std::vector<Expression> constraints = {};
-  /// A configuration that exceeds the device's shared memory per block is excluded, as by a constraint.
+  /// A configuration that exceeds the resources of the device is excluded, as by a constraint.
   ResourceExpressions limits = {};
   std::vector<DType> dtypes = {};  // empty: all of the op's
 

@@ -217,8 +217,11 @@ Variant gemv_mma() {
       .constraints = {"has_bulk_copy", "dtype_bytes == 2", "tokens <= 8",
                       Expression("tokens > 4") || kNoSplitNorm, "in % max(64, 256 / padded_tokens) == 0",
                       "late_prefetch == 0 || prologue == none", kPrefetchConstraint,
-                      "out % (epilogue == swiglu ? rows / 2 : rows) == 0", "rows >= 2 * padded_tokens",
-                      "tile_k <= in", "tile_k * padded_tokens >= 2048",
+                      "out % (epilogue == swiglu ? rows / 2 : rows) == 0",
+                      // An mma takes 2 * padded_tokens weight rows (kernels/linear/diagonal_mma.cuh).
+                      "rows >= 2 * padded_tokens", "tile_k <= in",
+                      // Each of the eight warps has columns of a tile: 256 / padded_tokens or more.
+                      "tile_k * padded_tokens >= 2048",
                       // No spill: x, the weights of the norm, and 56 registers of a thread for other uses.
                       "(8 * blocks_per_sm + 4) * (56 + (prologue == rms_norm ? 2 : 1) * padded_tokens * in / "
                       "512) <= 2048",
@@ -227,6 +230,7 @@ Variant gemv_mma() {
       .stages = {{.file = "linear/gemv_mma.cu",
                   .kernel = "linear_gemv_mma<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
                             "{blocks_per_sm}, {rows}, {tile_k}, {stages}, {prefetch}, {late_prefetch}>",
+                  // Eight consumer warps and the producer.
                   .geometry = {.grid = {"blocks_per_sm"},
                                .block = {"32 * 9"},
                                .shared_bytes = "128 * ceil_div(storage_bytes, 128)",

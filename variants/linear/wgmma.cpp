@@ -113,7 +113,7 @@ Variant few_tokens() {
            "cluster_k == 1 || epilogue != argmax",
            "cluster_k == 1 || 4 * padded_tokens * (rows + 4) <= stages * stage_bytes",
            // Nearly all SMs have work in the last wave, unless there is little. GPCs that are no
-           // multiple of a cluster leave SMs idle.
+           // multiple of a cluster leave SMs idle. 64 rows are legal for every problem.
            "rows == 64 || !persistent || tiles * cluster_k >= (cluster_k * cluster_m > 2 ? 0.8 : 0.9) * sms "
            "* "
            "ceil(tiles * cluster_k / sms)",
