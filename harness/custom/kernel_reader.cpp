@@ -146,6 +146,10 @@ std::vector<Stage> read_stages(const KernelItem& item, const YAML::Node& node) {
 
 }  // namespace
 
+bool exchanges_between_gpus(const OpEntry& entry) {
+  return std::ranges::any_of(entry.variants, [](const Variant& v) { return v.peer_workspace.number() != 0; });
+}
+
 std::string op_of_kernel(const YamlReader& yaml, const YAML::Node& node) {
   yaml.expect_keys(node, "an item of 'kernels'",
                    {"name",   "op",        "idea",   "like",      "source",     "cubin",       "fatbin",
@@ -157,7 +161,7 @@ std::string op_of_kernel(const YamlReader& yaml, const YAML::Node& node) {
 
 Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntry& entry,
                     const std::filesystem::path& folder) {
-  if (entry.op.find_dim("ranks"))
+  if (exchanges_between_gpus(entry))
     yaml.fail(node["op"],
               fmt::format("op '{}' runs on several GPUs; kernels from a file run on one", entry.op.name));
   KernelItem item{

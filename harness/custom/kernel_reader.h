@@ -8,6 +8,9 @@
 
 namespace warptune {
 
+/// Whether the op's kernels map memory of other GPUs, which kernels from a file do not get.
+bool exchanges_between_gpus(const OpEntry& entry);
+
 /// The op that the item is for. Throws InputError with file and line.
 std::string op_of_kernel(const YamlReader& yaml, const YAML::Node& node);
 

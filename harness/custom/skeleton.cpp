@@ -8,6 +8,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/custom/formula.h"
+#include "harness/custom/kernel_reader.h"
 
 namespace warptune {
 namespace {
@@ -54,7 +55,7 @@ std::vector<std::pair<std::string, std::string>> kernel_skeleton(const OpEntry& 
                                                                  const KernelSources& sources) {
   const Variant& naive = naive_of(entry);
   const std::string& op = entry.op.name;
-  if (entry.op.find_dim("ranks"))
+  if (exchanges_between_gpus(entry))
     throw InputError(fmt::format("op '{}' runs on several GPUs; kernels from a file run on one", op));
   if (!is_identifier(name))
     throw InputError(fmt::format("'{}' cannot name a variant: letters, digits and '_' can", brief(name)));

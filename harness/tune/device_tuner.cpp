@@ -154,7 +154,12 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
   const Contest contest{.tried = tried, .code = [&](const Winner& old) {
                           return code_now(compiler_, *item.entry, old, worker_.facts());
                         }};
-  return put_winner(summary_.wisdom, rows_.provenance(), std::move(winner), contest);
+  try {
+    return put_winner(summary_.wisdom, rows_.provenance(), std::move(winner), contest);
+  } catch (const std::exception&) {
+    rows_.flush();  // where the folder is gone, writes the rows anew and says so
+    throw;
+  }
 }
 
 }  // namespace warptune

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/core/space.h"
+#include "harness/custom/kernel_reader.h"
 #include "tests/custom/kernel_file.h"
 
 namespace warptune {
@@ -29,7 +30,7 @@ TEST(Skeleton, OfEveryOpIsLikeItsNaiveVariant) {
   const fs::path folder = fs::path(::testing::TempDir()) / "skeletons";
   for (const OpEntry& entry : ops()) {
     const std::string name = "my_" + entry.op.name;
-    if (entry.op.find_dim("ranks")) {
+    if (exchanges_between_gpus(entry)) {
       EXPECT_THROW(kernel_skeleton(entry, name, KernelSources()), InputError) << "it runs on several GPUs";
       continue;
     }
