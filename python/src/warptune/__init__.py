@@ -2,7 +2,7 @@
 
 import importlib.util
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Error", "Ops", "PackedWeights", "compare", "load", "pack_weights", "read_csv", "report", "tune"]
 _MODULES = {
     "Error": "_native",
