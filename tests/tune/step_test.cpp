@@ -61,7 +61,8 @@ TEST_F(StepSweep, EndsInTheStepAndDecodeTakesItsPlans) {
   }
   for (const char* name : {"step/alone", "step/options", "step/plans"})
     EXPECT_TRUE(variants.contains(name)) << name;
-  EXPECT_TRUE(std::ranges::any_of(variants, [](const auto& v) { return v.starts_with("embedding/"); }));
+  // Which op has another candidate depends on times.
+  EXPECT_TRUE(std::ranges::any_of(variants, [](const auto& v) { return !v.starts_with("step/"); }));
 
   const Wisdom kept = Wisdom::load(wisdom());
   ASSERT_EQ(kept.steps().size(), 1u) << "both contexts are in one bucket";
