@@ -287,6 +287,7 @@ int run(const DecodeOptions& o, const Ranks& ranks) {
   const DType dtype = dtype_of(o, device->facts());
   const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o, config));
   problems.rope_append(1, 1, 0);  // throws if K has no such layout
+  expect_possible_fusions(o.fuse, problems, config, dtype);
   const Prompts given = prompts_of(o, golden, text_ids);
   const Lengths lengths = lengths_of(o, config, golden, given);
   int check_steps = o.check_baseline;

@@ -32,6 +32,7 @@ struct ExportArguments {
   std::vector<std::int64_t> contexts, prompt_lens;
   std::vector<std::string> covers;
   int jobs = 0;
+  bool force = false;
   KernelOption kernels;
 };
 
@@ -109,6 +110,10 @@ void print_summary(const PlanTable& table, std::size_t cubins, const ExportArgum
 
 /// Writes the winners as tables of times, without code.
 void export_aic(const ExportArguments& given) {
+  if (!given.arch.empty() || !given.model.empty() || !given.covers.empty() || given.stale != "refuse" ||
+      given.jobs > 0)
+    throw InputError(
+        "--format aic writes times only: it takes --wisdom, --problem, --kernels, --output and --force");
   const std::filesystem::path folder = given.output;
   Wisdom wisdom = Wisdom::load(given.wisdom);
   Wisdom chosen(wisdom.provenance());
@@ -119,7 +124,7 @@ void export_aic(const ExportArguments& given) {
   std::vector<std::pair<OutputFile, const std::string*>> files;
   for (const auto& [name, text] : tables)
     files.emplace_back(OutputFile(folder / name, kind_that_begins("a table of AIConfigurator", {kAicColumns}),
-                                  {given.wisdom}, false),
+                                  {given.wisdom}, given.force),
                        &text);
   std::filesystem::create_directories(folder);
   for (const auto& [file, text] : files) {
@@ -134,6 +139,7 @@ bool export_winners(const ExportArguments& given) {
     export_aic(given);
     return true;
   }
+  if (given.force) throw InputError("--force is for --format aic");
   if (given.arch.empty()) throw InputError("--arch is required: the architecture of the cubins");
   if (!given.model.empty() && given.contexts.empty() && given.prompt_lens.empty())
     throw InputError("--model needs --context (decode steps), --prompt-len (prefills) or both");
@@ -204,6 +210,7 @@ void add_export(CLI::App& app, int& exit_code) {
                    "AIConfigurator")
       ->check(CLI::IsMember({"cubins", "aic"}))
       ->capture_default_str();
+  command->add_flag("--force", given->force, "With --format aic: replaces files of another kind");
   add_problem_filter(*command, given->problem);
   auto* model = command->add_option("--model", given->model,
                                     "The problems of this model: a preset, or the folder of a checkpoint");

@@ -166,8 +166,8 @@ int report(const RankProcess& cause, int ranks) {
   return cause.code();
 }
 
-/// The rank whose end is the cause of all others: one that was not killed from here. `killed`: those that
-/// were.
+/// The rank that failed first by itself and so ended the run. `killed`: the ranks that this process has
+/// killed.
 const RankProcess* cause_of(const std::vector<RankProcess>& ranks, const std::vector<bool>& killed) {
   const RankProcess* cause = nullptr;
   const auto weight = [](const RankProcess& rank) {  // the least says most

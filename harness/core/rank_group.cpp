@@ -47,8 +47,8 @@ struct flock lock_of(int rank) {
 /// The file of a group, zero at first.
 struct RankGroup::Shared {
   std::atomic<int> ranks;
-  std::atomic<std::uint64_t> arrivals;  // of all ranks at all exchanges
-  // Two sets in turn: a rank that begins the next exchange does not overwrite what another still reads.
+  std::atomic<std::uint64_t> arrivals;  // counts every rank at every exchange
+  // Double-buffered: a rank that begins the next exchange does not overwrite what another still reads.
   std::byte messages[2][kMaxRanks][kMaxMessageBytes];
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

@@ -332,7 +332,7 @@ class CudaDevice : public Device {
   int shared_carveout_pct_ = 0;  // shared memory of an SM that kernels may use; 0: all
   bool persisting_l2_ = false;   // the device supports persisting L2 lines
   Buffer counter_, flush_;
-  // Of a device that is one of several ranks.
+  // Set where this device is one of several ranks.
   std::optional<PeerMemory> peer_memory_;
   std::shared_ptr<const Peers> meeting_;  // where ranks meet before a graph is timed
   std::optional<Kernel> meet_;

@@ -201,7 +201,7 @@ class HostDevice : public Device {
   std::shared_ptr<MemoryPool> pool_ = make_host_pool();
   std::vector<unsigned char> flush_;
   volatile unsigned seen_ = 0;             // keeps the compiler from removing the reads of a flush
-  std::optional<PeerMemory> peer_memory_;  // of a device that is one of several ranks
+  std::optional<PeerMemory> peer_memory_;  // set where this device is one of several ranks
 };
 
 }  // namespace

@@ -9,7 +9,8 @@
 namespace warptune {
 namespace {
 
-constexpr std::size_t kGranule = std::size_t{2} << 20;  // of allocations that other processes map
+constexpr std::size_t kGranule = std::size_t{2} << 20;  // CUDA maps allocations in other processes by 2 MiB
+static_assert(RankGroup::kMaxRanks == kMaxRanks);
 
 }  // namespace
 

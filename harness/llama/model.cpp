@@ -34,9 +34,10 @@ ModelOptions completed(const ModelConfig& config, ModelOptions options) {
   return options;
 }
 
-/// Throws where a fusion that is switched on has no kernel for the model.
-void expect_possible(const FusionChoice& fuse, const ModelProblems& problems, const ModelConfig& config,
-                     DType dtype) {
+}  // namespace
+
+void expect_possible_fusions(const FusionChoice& fuse, const ModelProblems& problems,
+                             const ModelConfig& config, DType dtype) {
   const int ranks = config.shard.ranks;
   for (const auto& [wanted, flag] : {std::pair{fuse.norm, "--fuse-norm"}, {fuse.split_norm, "--split-norm"}})
     if (wanted.value_or(false) && !problems.can_fuse_norm())
@@ -58,8 +59,6 @@ void expect_possible(const FusionChoice& fuse, const ModelProblems& problems, co
     throw InputError(
         fmt::format("--fuse-swiglu on needs gate and up without a bias; {} has biases", config.name));
 }
-
-}  // namespace
 
 Model::Model(Device& device, const ModelConfig& config, const Weights& weights, PlanBook& book,
              ModelOptions options)
@@ -152,7 +151,7 @@ Fusion Model::fusion_for(std::int64_t context) const {
   const std::vector<Problem> apart = {problems.rope_append(batch, batch, context),
                                       problems.attention_decode(batch, context, false)};
   const std::vector<Problem> append = {problems.attention_decode(batch, context, true)};
-  expect_possible(options_.fuse, problems, config_, weights_.dtype);
+  expect_possible_fusions(options_.fuse, problems, config_, weights_.dtype);
   Fusion best{.append = problems.can_fuse_append() && wanted.append.value_or(book_.prefers(append, apart)),
               .norm = problems.can_fuse_norm() && wanted.norm.value_or(false),
               .swiglu = wanted.swiglu.value_or(false),

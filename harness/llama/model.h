@@ -26,6 +26,10 @@ struct ModelOptions {
   bool graph = true;  // replay captured steps (unless watched), else launch one by one
 };
 
+/// Throws InputError where a fusion that is switched on has no kernel for the model.
+void expect_possible_fusions(const FusionChoice& fuse, const ModelProblems& problems,
+                             const ModelConfig& config, DType dtype);
+
 class Model {
  public:
   struct Step {

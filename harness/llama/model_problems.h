@@ -34,10 +34,10 @@ class ModelProblems {
   Problem gather(std::int64_t tokens, std::int64_t rows) const;
   Problem rms_norm(std::int64_t tokens) const;
   Problem add_rms_norm(std::int64_t tokens) const;
-  /// Of ranks, each of which has a part of the sum that goes to the residual stream.
+  /// The sum over ranks of what goes to the residual stream.
   Problem all_reduce(std::int64_t tokens) const;
   Problem all_reduce_add_rms_norm(std::int64_t tokens) const;
-  /// Of the logits, where the vocabulary is split over ranks.
+  /// Collects the logits of a vocabulary that is split over ranks.
   Problem all_gather(std::int64_t tokens) const;
   /// From what o and down leave to the norm of the residual stream: one launch, or with ranks and many tokens
   /// two.

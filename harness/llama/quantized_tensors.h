@@ -15,7 +15,7 @@ namespace warptune {
 /// Bytes of the scale of a block of Q4_0 and Q8_0, before its values.
 inline constexpr std::int64_t kGgufScaleBytes = 2;
 
-/// Of a slice of rows and columns, the slices of the tensors.
+/// The tensors of a module, or their slices where only some rows and columns are read.
 struct QuantizedTensors {
   using Tensor = std::shared_ptr<const StoredTensor>;
   std::string module;

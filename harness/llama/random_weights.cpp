@@ -83,7 +83,7 @@ class RandomTensors {
     return uploaded(device_, host);
   }
 
-  /// Of `count` elements, 0.
+  /// `count` zeros. Counts as a random tensor, so that all ranks give the next one the same seed.
   Buffer zeros(std::int64_t count) {
     Buffer buffer = device_.allocate(static_cast<std::size_t>(count) * size_of(dtype_));
     device_.set_bytes(buffer.data(), 0, buffer.bytes(), device_.stream());

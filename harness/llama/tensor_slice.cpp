@@ -11,7 +11,7 @@ struct OwnedTensor : StoredTensor {
   std::vector<std::byte> bytes;
 };
 
-/// Bytes of so many values of a row.
+/// The bytes of `values` values of a row.
 std::size_t bytes_of(const StoredTensor& tensor, std::int64_t values) {
   if (const BlockType* type = find_block_type(tensor.dtype))
     return static_cast<std::size_t>(values / type->values * type->bytes);

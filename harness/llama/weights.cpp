@@ -139,7 +139,7 @@ class Loader {
   }
 
  private:
-  /// Of a whole tensor; columns 0: a vector.
+  /// The shape of the whole tensor; columns 0: a vector.
   static std::vector<std::int64_t> shape_of(const Slice& rows, const Slice& columns) {
     if (columns.stored == 0) return {rows.stored};
     return {rows.stored, columns.stored};

@@ -20,7 +20,7 @@ using Kind = LineProcess::Answer::Kind;
 namespace {
 
 constexpr double kRestartSeconds = 60;
-constexpr int kTries = 3;              // of a job of which someone else killed a process
+constexpr int kTries = 3;              // attempts at a job whose process someone else killed
 constexpr double kTurnSeconds = 0.02;  // to wait for one rank before looking at the next
 constexpr double kFailureSeconds = 5;  // for the other ranks to answer after one has failed
 
@@ -210,7 +210,7 @@ auto WorkerGroup::read_all(const ByRank<Json>& messages, const char* type, Read&
   return values;
 }
 
-/// What a launch by all ranks is worth: the time of rank 0, which is that of the slowest, or a failure.
+/// The measurement of rank 0, whose time is that of the slowest rank, or the worst failure.
 template <class Answer, class Part>
 Measurement WorkerGroup::worst_of(const ByRank<Answer>& answers, Part&& part) const {
   ByRank<Measurement> measurements;

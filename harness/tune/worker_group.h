@@ -73,7 +73,7 @@ class WorkerGroup {
   void take_news(const nlohmann::json& answer);
   /// "rank 1: text" where there are several.
   std::string named(std::size_t rank, const std::string& text) const;
-  /// Of a part of each answer.
+  /// `part(answer)` is the measurement to judge.
   template <class Answer, class Part>
   Measurement worst_of(const ByRank<Answer>& answers, Part&& part) const;
   /// Reads the answers of this type. Throws ProtocolError.

@@ -2,8 +2,8 @@
 // Shards: rank r adds shard r, one of kRanks runs of vectors of 16 bytes. A thread owns kPerThread vectors of
 //   every shard, at the same places.
 // Grid: ceil(shard vectors / (kBlock * kPerThread)) blocks.
-// Steps of a thread: it sends its vectors of the other shards to their ranks; adds its own shard's vectors to
-//   those that arrive, rounds and sends the sums to all peers; stores the sums that arrive of other shards.
+// Steps of a thread: it sends its vectors of the other shards to their ranks; adds the vectors that arrive to
+//   its own shard's, rounds, and sends the sums to all peers; stores the sums of the other shards.
 // Sync: none but the data (peer_exchange.cuh): two trips over NVLink.
 // Bytes sent per rank: 2 * (ranks - 1) / ranks * kBytes.
 // Wins: four and more ranks where bytes bind. With two ranks one shot sends as much in one trip.

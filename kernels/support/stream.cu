@@ -75,7 +75,9 @@ __global__ void spin(SpinArgs args) {
 
 /// One block of one thread on each rank: waits until all ranks have come to this meeting.
 __global__ void meet_ranks(MeetRanksArgs args, const __grid_constant__ Peers peers) {
-  const auto slot = [&](int of, int from) { return static_cast<volatile unsigned*>(peers.memory[of]) + from; };
+  const auto slot = [&](int of, int from) {
+    return static_cast<volatile unsigned*>(peers.memory[of]) + from;
+  };
   for (int rank = 0; rank < peers.ranks; ++rank) *slot(rank, peers.rank) = args.meeting;
   for (int rank = 0; rank < peers.ranks; ++rank)
     while (*slot(peers.rank, rank) < args.meeting) {

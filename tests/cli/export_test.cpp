@@ -300,6 +300,27 @@ TEST(Export, TheCurrentFolderStaysTheSame) {
   EXPECT_EQ(text_of(out / "notes.txt"), "mine");
 }
 
+TEST(Export, TablesOfAiconfiguratorTakeTheirOwnOptionsAndReplaceOnlyTables) {
+  const fs::path out = fresh_folder("export_aic");
+  const auto run = [&](const std::string& more) {
+    return run_shell("{} export --format aic --wisdom " + kWisdom + " -o " + out.string() + " " + more);
+  };
+  for (const char* ignored : {"--arch sm_90a", "--model llama2-7b --context 64", "--cover tokens=1:8",
+                              "--stale-wisdom use", "--jobs 2"}) {
+    const Ended ended = run(ignored);
+    EXPECT_EQ(ended.code, 2) << ignored;
+    EXPECT_NE(ended.text.find("--format aic writes times only"), std::string::npos) << ended.text;
+    EXPECT_TRUE(fs::is_empty(out)) << ignored;
+  }
+  EXPECT_EQ(run("").code, 0);
+  EXPECT_EQ(run("").code, 0) << "its own tables are replaced";
+  std::ofstream(out / "gemm_perf.txt") << "mine\n";
+  EXPECT_EQ(run("").code, 2);
+  EXPECT_EQ(text_of(out / "gemm_perf.txt"), "mine\n");
+  EXPECT_EQ(run("--force").code, 0);
+  EXPECT_TRUE(text_of(out / "gemm_perf.txt").starts_with("framework,version,"));
+}
+
 TEST(Export, AMistakeIsOneSentenceAndWritesNothing) {
   const fs::path folder = fresh_folder("export_mistakes"), out = folder / "winners", file = folder / "file",
                  other = folder / "other", forged = folder / "forged", dangling = folder / "dangling";

@@ -219,6 +219,7 @@ TEST_F(RanksCommand, BadInputIsOneSentence) {
     EXPECT_EQ(run(bad.arguments, bad.before), 2) << output_;
     EXPECT_NE(output_.find(bad.sentence), std::string::npos) << bad.sentence << "\n" << output_;
     EXPECT_EQ(count_of(output_, "warptune: "), 1) << output_;
+    EXPECT_FALSE(fs::exists(folder_ / "host" / "decode.csv")) << "a refused run writes nothing";
   }
   const testing::Ended ended =
       testing::run_shell("{} decode --preset tinyllama-1.1b --ranks 2 --device cuda:0,cuda:1,cuda:2");
