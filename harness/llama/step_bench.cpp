@@ -54,9 +54,10 @@ TimeRatio ratio_of(const std::vector<double>& candidate, const std::vector<doubl
 
 }  // namespace
 
-StepBench::StepBench(const OpTable& ops, Device& device, StepSpec spec)
+StepBench::StepBench(const OpTable& ops, Device& device, StepSpec spec, Seconds now)
     : device_(device),
       spec_(std::move(spec)),
+      now_(common_clock(device, std::move(now))),
       weights_(weights_for(device, spec_)),
       book_(ops, device, {.tell = [this](const std::string& remark) { remark_ = remark; }}),
       model_(device, spec_.model, weights_, book_, model_options(spec_)),
@@ -152,8 +153,7 @@ StepTimes StepBench::compare(const StepPlans& incumbent, const StepPlans& candid
       model_.pin(spec_.context);
       return timed(device_, *timed_ones[i]->step.mapped().graph, watches[i], false);
     };
-    const auto samples =
-        interleave({.rounds = rounds}, timed_ones.size(), take, common_clock(device_, steady_seconds));
+    const auto samples = interleave({.rounds = rounds}, timed_ones.size(), take, now_);
     for (std::size_t i = 0; i < samples.size(); ++i) {
       Measurement& m = measured.emplace_back(timed_ones[i]->state);
       put_samples(m, samples[i], 1);

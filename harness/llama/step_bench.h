@@ -8,6 +8,7 @@
 #include "harness/llama/model.h"
 #include "harness/llama/step_problem.h"
 #include "harness/measure/measurement.h"
+#include "harness/measure/sampler.h"
 #include "harness/results/step_plans.h"
 
 namespace warptune {
@@ -29,8 +30,8 @@ struct StepTimes {
 /// capture, two verified replays and its samples.
 class StepBench {
  public:
-  /// Throws ResourceError if the device has not the memory.
-  StepBench(const OpTable& ops, Device& device, StepSpec spec);
+  /// Throws ResourceError if the device has not the memory. `now` limits how long steps are sampled.
+  StepBench(const OpTable& ops, Device& device, StepSpec spec, Seconds now = steady_seconds);
 
   /// Times both interleaved, `rounds` replays each. The logits of the candidate are verified before and
   /// after: a failure of either becomes its status. Errors of the device itself are thrown.
@@ -51,6 +52,7 @@ class StepBench {
 
   Device& device_;
   const StepSpec spec_;
+  const Seconds now_;  // the same on all ranks
   const Weights weights_;
   std::string remark_;  // the last of the plan book
   PlanBook book_;

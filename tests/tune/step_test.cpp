@@ -25,7 +25,7 @@ class StepSweep : public ::testing::Test {
     std::ofstream(folder_ / "steps.yaml")
         << "device: host\ndtypes: fp32\nsampling: {min_samples: 6, max_time: 0.002}\nfinalists: 2\n"
            "models:\n  - {model: "
-        << model_ << ", batch: 1, context: 64, cache: hot, max_configs: 2, ops: [embedding, rms_norm]}\n"
+        << model_ << ", batch: 1, context: 64, max_configs: 2, ops: [embedding, rms_norm]}\n"
         << "steps:\n  - {model: " << model_ << ", context: [50, 64]}\n";
     return run_shell(before + " {} tune " + (folder_ / "steps.yaml").string() + " --out " + folder_.string() +
                      " " + more);
@@ -33,6 +33,17 @@ class StepSweep : public ::testing::Test {
   Ended decode(const std::string& more = "") {
     return run_shell("{} decode --device host --dtype fp32 --out " + folder_.string() + " --model " + model_ +
                      " --prompt-len 20 --steps 4 " + more);
+  }
+  /// Records equal times of embedding on one and two threads. A screening may abandon all but the winner,
+  /// which then is the only candidate.
+  void record_embeddings() const {
+    Wisdom known = Wisdom::load(wisdom());
+    const auto is_embedding = [](const Winner& w) { return w.problem.op == "embedding"; };
+    Winner winner = *std::ranges::find_if(known.winners(), is_embedding);
+    const double us = winner.time_us;
+    add_times(winner.times, {{"host_threaded", winner.source_hash, {"threads"}, {{{1}, us}, {{2}, us}}}});
+    known.put(winner);
+    known.save(wisdom());
   }
   testing::Rows step_rows() const {
     testing::Rows rows = read_csv(folder_ / "host" / "steps.csv");
@@ -47,6 +58,8 @@ class StepSweep : public ::testing::Test {
 };
 
 TEST_F(StepSweep, EndsInTheStepAndDecodeTakesItsPlans) {
+  tune();
+  record_embeddings();
   const Ended tuned = tune();
   ASSERT_EQ(tuned.code, 0) << tuned.text;
   const std::string key = "step[model=gqa,batch=1,context=64,dtype=fp32]";
@@ -61,8 +74,7 @@ TEST_F(StepSweep, EndsInTheStepAndDecodeTakesItsPlans) {
   }
   for (const char* name : {"step/alone", "step/options", "step/plans"})
     EXPECT_TRUE(variants.contains(name)) << name;
-  // Which op has another candidate depends on times.
-  EXPECT_TRUE(std::ranges::any_of(variants, [](const auto& v) { return !v.starts_with("step/"); }));
+  EXPECT_TRUE(std::ranges::any_of(variants, [](const auto& v) { return v.starts_with("embedding/"); }));
 
   const Wisdom kept = Wisdom::load(wisdom());
   ASSERT_EQ(kept.steps().size(), 1u) << "both contexts are in one bucket";
