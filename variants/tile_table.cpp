@@ -148,7 +148,7 @@ std::vector<Tile> tile_rows() {
            "near the fastest of results/h200/linear_stream.csv", kH200),
       tile("linear", "mma_cp_async", "tokens > 4 && (prologue != none || epilogue != none)",
            "blocks_per_sm=1 warps_m<=tokens<=32?1:2 warps_k<=tokens<=32?4:2 rows<=tokens<=32?32:64 "
-           "tile_k<=tokens<=32?256:128 stages<=4 resident_x=0",
+           "tile_k<=tokens<=32?256:128 stages<=4 resident_x=0 splits<=tokens>32&&out<64*sms?2:1",
            "as mma_bulk_copy, with less shared memory; libraries compute plain GEMMs only"),
       tile("linear", "cublaslt", "tokens > 4", "algo=0", "the first choice of the library's heuristic"),
       tile(
