@@ -33,7 +33,7 @@ DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceW
       options_(options),
       worker_(worker),
       schedule_(std::move(schedule)),
-      compiler_(KernelSources(), default_cache_folder()),
+      compiler_(KernelSources(), default_cache_folder(), nvrtc_for(options.program, options.compile_seconds)),
       rows_(compiler_, worker.facts(), store, schedule_, options.retry),
       screening_(sweep_, options_, schedule_, compile_with(compiler_, worker.facts()), compile_jobs, worker_,
                  rows_) {
