@@ -100,6 +100,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_trace(app, exit_code);
   add_new(app, exit_code);
   add_worker(app, exit_code);
+  add_nvrtc(app, exit_code);
   refuse_empty_texts(app);
 }
 

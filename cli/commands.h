@@ -34,6 +34,7 @@ void add_export_t4(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);  // import-trace, export-trace
 void add_new(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
+void add_nvrtc(CLI::App& app, int& exit_code);
 
 // Parts of the command `wisdom`.
 void add_wisdom_watch(CLI::App& wisdom);
