@@ -286,6 +286,7 @@ class CudaDevice : public Device {
   }
   Clocks clocks() const override { return clocks_.read(); }
   Clocks quick_clocks() const override { return clocks_.read_quick(); }
+  double energy_j() const override { return clocks_.energy_j(); }
   void reset_persisting_cache() override {
     if (!persisting_l2_) return;
     if (cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0) != cudaSuccess) {

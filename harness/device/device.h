@@ -159,6 +159,9 @@ class Device {
   /// Clocks and throttle reasons only, which are cheaper to read; the rest is NaN.
   virtual Clocks quick_clocks() const { return clocks(); }
 
+  /// The energy that the device has used since its driver was loaded, in joules; NaN where it does not tell.
+  virtual double energy_j() const { return __builtin_nan(""); }
+
   /// Resets persisting L2 lines of earlier kernels, which reads alone do not evict.
   virtual void reset_persisting_cache() {}
 

@@ -14,6 +14,7 @@ using ByBus = int(const char*, void**);
 using ClockInfo = int(void*, int, unsigned*);
 using Temperature = int(void*, int, unsigned*);
 using Power = int(void*, unsigned*);
+using Energy = int(void*, unsigned long long*);
 using Reasons = int(void*, unsigned long long*);
 using DriverVersion = int(char*, unsigned);
 
@@ -88,6 +89,13 @@ Clocks Nvml::read() const {
   if (const auto f = library_.symbol<Power>("nvmlDeviceGetPowerUsage"); f && f(device_, &value) == 0)
     clocks.power_w = value / 1000.0;
   return clocks;
+}
+
+double Nvml::energy_j() const {
+  unsigned long long millijoules = 0;
+  const auto f = library_.symbol<Energy>("nvmlDeviceGetTotalEnergyConsumption");
+  return device_ && f && f(device_, &millijoules) == 0 ? static_cast<double>(millijoules) * 1e-3
+                                                       : __builtin_nan("");
 }
 
 std::string Nvml::driver_version() const {

@@ -36,6 +36,7 @@ class Nvml {
   explicit Nvml(int cuda_ordinal);
   Clocks read() const;
   Clocks read_quick() const;  // clocks and reasons only
+  double energy_j() const;    // since the driver was loaded; NaN before Volta
   std::string driver_version() const;
 
  private:

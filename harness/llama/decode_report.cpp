@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 
 #include "harness/core/brief.h"
 #include "harness/device/host_device.h"
+#include "harness/measure/energy.h"
 #include "harness/measure/statistics.h"
+
 namespace warptune {
 namespace {
 
@@ -45,6 +48,11 @@ StepTime time_step(Model& model, std::span<const int> contexts) {
   CapturedGraph& graph = model.options().graph ? model.step_graph(context) : one_by_one;
   const auto times = sample(device, graph, model.options().graph ? model.step_range(context) : NvtxName(),
                             [&] { model.pin(contexts); });
+  FunctionGraph pinned([&](Stream stream) {
+    model.pin(contexts);
+    graph.launch(stream);
+  });
+  const double joules = device.group() ? NAN : 1e-6 * energy_per_launch_uj(device, pinned, 1, steady_seconds);
   model.pin(contexts);
   return {.context = context,
           .mean_context =
@@ -52,7 +60,8 @@ StepTime time_step(Model& model, std::span<const int> contexts) {
           .us = quantile(times, 0.5),
           .us_p10 = quantile(times, 0.1),
           .us_p90 = quantile(times, 0.9),
-          .samples = static_cast<int>(times.size())};
+          .samples = static_cast<int>(times.size()),
+          .joules = joules};
 }
 
 std::vector<OpTime> time_ops(Model& model, std::span<const int> contexts) {
@@ -165,6 +174,8 @@ std::string to_text(const DecodeReport& r, bool colored, bool verbose) {
         "wall clock          {:12.1f} us per token over {} steps, {:+.1f} % against the timed step\n",
         r.wall.us_per_step, r.wall.steps, r.wall_clock_overhead_pct());
   text += fmt::format("tokens/s            {:12.1f}\n", r.tokens_per_s());
+  if (std::isfinite(r.step.joules))
+    text += fmt::format("joules per token    {:12.4f} of the whole board\n", r.joules_per_token());
   if (verbose)
     text += fmt::format("sum of the kernels  {:12.1f} us, the step takes {:.1f} % of it\n", r.sum_of_ops_us(),
                         100 * r.step.us / r.sum_of_ops_us());

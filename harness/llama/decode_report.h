@@ -14,6 +14,7 @@ struct StepTime {
   double mean_context = 0;  // keys per sequence
   double us = 0, us_p10 = 0, us_p90 = 0;
   int samples = 0;
+  double joules = __builtin_nan("");  // of a step under steady load; NaN where the device does not tell
   bool uneven() const { return mean_context != context; }
 };
 /// Times the captured step with exactly contexts[b] keys in sequence b.
@@ -62,6 +63,7 @@ struct DecodeReport {
 
   /// How much longer a step takes on the wall clock than the timed one, in percent.
   double wall_clock_overhead_pct() const { return 100 * (wall.us_per_step / step.us - 1); }
+  double joules_per_token() const { return step.joules / batch; }
   double tokens_per_s() const { return 1e6 * batch / step.us; }
   double sum_of_ops_us() const;
   double pct_floor() const { return 100 * floor_us / step.us; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harness/measure/agreement.h"
+#include "harness/measure/energy.h"
 #include "harness/measure/interleave.h"
 #include "harness/measure/timed_samples.h"
 #include "harness/measure/tuning_ranges.h"
@@ -46,7 +47,7 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
 }
 
 std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& finalists, int rounds,
-                                                   bool other_caches) {
+                                                   bool other_caches, bool energy) {
   Workbench& work = *work_;
   const StageTimer timer(work.times(), TuningStage::finalists);
   Device& device = work.device();
@@ -100,6 +101,13 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
   phase(&FinalistTimes::main, &Entrant::rotating, work.flush());
   if (hot_too) phase(&FinalistTimes::hot, &Entrant::hot, false);
   if (other_caches) phase(&FinalistTimes::isolated, &Entrant::once, true);
+
+  for (std::size_t i = 0; i < finalists.size() && energy; ++i)
+    if (state[i].status == Status::ok)
+      guarded(device, state[i], [&] {
+        SampleGraph& sample = entrants[i].rotating;
+        times[i].main.energy_uj = energy_per_launch_uj(device, *sample.graph, sample.launches, now_);
+      });
 
   bool all_right = true;
   work.change_inputs();

@@ -58,9 +58,9 @@ class Bench {
   /// the interval of the best so far; a configuration that is surely slower is abandoned after a few samples.
   Measurement run(const Variant& variant, const Config& config, double best_us = Measurement::NAN_VALUE);
   /// Times finalists (which run() has verified) interleaved, A B C A B C, and verifies each again. Without
-  /// `other_caches` only in the bench's cache mode.
+  /// `other_caches` only in the bench's cache mode. `energy`: measures the energy of each, too.
   std::vector<FinalistTimes> time_interleaved(const std::vector<Finalist>& finalists, int rounds,
-                                              bool other_caches = true);
+                                              bool other_caches = true, bool energy = false);
   const Problem& problem() const;
   /// How long the stages took since the last call.
   StageTimes take_times();

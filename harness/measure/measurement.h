@@ -50,6 +50,7 @@ struct Measurement {
   double ci_low_us = NAN_VALUE, ci_high_us = NAN_VALUE;
   int samples = 0, launches_per_sample = 0;
   std::vector<double> samples_us = {};  // per launch, in the order of measurement
+  double energy_uj = NAN_VALUE;         // per launch
   double floor_us = NAN_VALUE;
   double max_abs_err = NAN_VALUE, rel_l2_err = NAN_VALUE;
   Resources resources;

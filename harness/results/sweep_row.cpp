@@ -188,7 +188,9 @@ constexpr Column kColumns[] = {
     text(
         "sampling",
         "screened; abandoned (surely slower than the best); single (the only configuration of its problem); "
-        "finalist; other_cache (a finalist in another cache state); rerun. Empty where there is no time",
+        "finalist; other_cache (a finalist in another cache state); rerun; fresh_process (a winner or the "
+        "next "
+        "finalists, at the end of the sweep). Empty where there is no time",
         [](Row r) { return when(is_timed(r.measurement), std::string(name_of(r.measurement.sampling))); },
         [](M& m, Field v) {
           const std::string name = text_of(v);
@@ -203,6 +205,9 @@ constexpr Column kColumns[] = {
     text(
         "card", "the UUID of the GPU, as `nvidia-smi -L` prints it; `host` for the host device",
         [](Row r) -> FieldValue { return r.facts.id; }, nullptr, true),
+    number<is_any, &M::energy_uj>("energy_uj", kReal, "uJ per launch",
+                                  "of a finalist under steady load, where the sweep's objective needs it",
+                                  true),
 };
 
 std::string formatted(const FieldValue& value) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "harness/core/print.h"
 #include "harness/measure/tuning_ranges.h"
@@ -85,7 +86,9 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
     summary_.shared.push_back(
         {summary_.csv, name_of(item.options.cache), item.problem, screened_times(trials)});
   for (const std::size_t i : trials.peers) trials.measurements[i].sampling = SamplingClass::abandoned;
-  const auto choice = choose_winner(trials.measurements);
+  const auto choice = choose_winner(trials.measurements, item.objective);
+  if (choice && lacks_energy(trials.measurements, item.objective) && !std::exchange(said_no_energy_, true))
+    print(options_.log, "note: no energy was measured; the time decides\n");
   if (!choice) {
     summary_.unsolved.push_back(item.problem);
     if (!trials.candidates.empty()) progress.finish(fmt::format("{}: {}", name, trials.why_none()));
@@ -108,8 +111,9 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
                            : item.options.inputs.empty()
                                ? ""
                                : "; no winner of the wisdom: its inputs are changed";
-  progress.finish(
-      fmt::format("{}: {:.2f} us{}, {}{}{}{}", name, m.time_us, floor, plan_name(c), tied, slowed, note));
+  const std::string energy = m.energy_uj > 0 ? fmt::format(", {:.4g} uJ", m.energy_uj) : "";
+  progress.finish(fmt::format("{}: {:.2f} us{}{}, {}{}{}{}", name, m.time_us, floor, energy, plan_name(c),
+                              tied, slowed, note));
   summary_.winners.push_back(winner_of(item, trials, *choice));
   Solved solved{&problem, std::move(trials), *choice, summary_.winners.size() - 1};
   if (needs_fresh_process(solved)) solved_.push_back(std::move(solved));

@@ -53,6 +53,7 @@ class DeviceTuner {
   DeviceRows rows_;
   Screening screening_;
   TuneSummary summary_;
+  bool said_no_energy_ = false;
   std::vector<Solved> solved_;  // where the sweep wants a fresh process
 };
 

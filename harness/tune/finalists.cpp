@@ -23,8 +23,16 @@ bool may_win(const Measurement& m) {
   return m.status == Status::ok && std::isfinite(m.time_us) && m.sampling != SamplingClass::abandoned;
 }
 
-/// Whether m ties with `fastest`, the fastest of all.
-bool is_tied(const Measurement& m, const Measurement& fastest) {
+/// What the objective wants least of.
+double value_of(const Measurement& m, Objective objective) {
+  if (objective == Objective::time) return m.time_us;
+  return objective == Objective::energy ? m.energy_uj : m.energy_uj * m.time_us;
+}
+
+/// Whether m ties with `fastest`, the best of all.
+bool is_tied(const Measurement& m, const Measurement& fastest, Objective objective) {
+  if (objective != Objective::time)
+    return value_of(m, objective) <= value_of(fastest, objective) * (1 + kSameEnergy);
   const double high = std::isfinite(fastest.ci_high_us) ? fastest.ci_high_us : fastest.time_us;
   const double low = std::isfinite(m.ci_low_us) ? m.ci_low_us : m.time_us;
   return low <= high || m.time_us <= fastest.time_us * (1 + kSameTime);
@@ -36,12 +44,17 @@ void keep_finalists(const Indices& finalists, std::vector<Measurement>& measurem
       measurements[i].sampling = SamplingClass::abandoned;
 }
 
-/// Takes the times from rows of earlier runs. False where a finalist has none.
-bool recall(const SweepItem& item, const Indices& finalists, Trials& trials, const DeviceRows& rows) {
+/// Takes the times from rows of earlier runs. False where a finalist has none, or no energy that the device
+/// measures.
+bool recall(const SweepItem& item, const Indices& finalists, Trials& trials, const DeviceRows& rows,
+            bool measures_energy) {
   std::vector<const KnownRow*> known;
   for (const std::size_t i : finalists) {
     known.push_back(rows.finalist(item, trials.candidates[i]));
     if (!known.back()) return false;
+    const bool lacks =
+        item.objective != Objective::time && !std::isfinite(known.back()->measurement.energy_uj);
+    if (measures_energy && lacks) return false;
   }
   keep_finalists(finalists, trials.measurements);
   for (std::size_t f = 0; f < finalists.size(); ++f) {
@@ -59,7 +72,8 @@ std::vector<FinalistTimes> interleaved_times(const SweepItem& item, const Indice
                    .options = item.options,
                    .rounds = kRounds,
                    .finalists = {},
-                   .other_caches = other_caches};
+                   .other_caches = other_caches,
+                   .energy = item.objective != Objective::time};
   for (const std::size_t i : indices)
     job.finalists.push_back({trials.candidates[i].variant->name, trials.candidates[i].config()});
   try {
@@ -90,8 +104,9 @@ std::string difference_in_fresh_process(const Measurement& before, const Measure
                      fresh.time_us);
 }
 
-std::optional<Choice> choice_after(std::span<const Measurement> fresh, std::size_t winner) {
-  const auto choice = choose_winner(fresh);
+std::optional<Choice> choice_after(std::span<const Measurement> fresh, std::size_t winner,
+                                   Objective objective) {
+  const auto choice = choose_winner(fresh, objective);
   if (!choice || choice->winner == winner || std::ranges::count(choice->tied, winner) > 0)
     return std::nullopt;
   return choice;
@@ -114,7 +129,7 @@ bool time_in_fresh_process(const SweepItem& item, Choice& choice, Trials& trials
       fresh[i].detail += (fresh[i].detail.empty() ? "" : "; ") + note;
     rows.write(item, trials.candidates[i], fresh[i]);
   }
-  const auto better = choice_after(fresh, choice.winner);
+  const auto better = choice_after(fresh, choice.winner, item.objective);
   if (!better) return false;
   choice = *better;
   trials.measurements = std::move(fresh);
@@ -146,14 +161,21 @@ std::vector<std::size_t> choose_finalists(std::span<const Measurement> measureme
   return chosen;
 }
 
-std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
-  const Measurement* fastest = nullptr;
+bool lacks_energy(std::span<const Measurement> measurements, Objective objective) {
+  return objective != Objective::time && std::ranges::any_of(measurements, [](const Measurement& m) {
+           return may_win(m) && !std::isfinite(m.energy_uj);
+         });
+}
+
+std::optional<Choice> choose_winner(std::span<const Measurement> measurements, Objective objective) {
+  if (lacks_energy(measurements, objective)) objective = Objective::time;
+  const Measurement* best = nullptr;
   for (const Measurement& m : measurements)
-    if (may_win(m) && (!fastest || m.time_us < fastest->time_us)) fastest = &m;
-  if (!fastest) return std::nullopt;
+    if (may_win(m) && (!best || value_of(m, objective) < value_of(*best, objective))) best = &m;
+  if (!best) return std::nullopt;
   std::vector<std::size_t> tied;
   for (std::size_t i = 0; i < measurements.size(); ++i)
-    if (may_win(measurements[i]) && is_tied(measurements[i], *fastest)) tied.push_back(i);
+    if (may_win(measurements[i]) && is_tied(measurements[i], *best, objective)) tied.push_back(i);
   const auto winner = std::ranges::min_element(tied, {}, [&](std::size_t i) {
     const Resources& r = measurements[i].resources;
     const bool library = r.registers == 0;  // its needs are unknown
@@ -168,7 +190,9 @@ std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
 
 void time_finalists(const SweepItem& item, const Indices& finalists, Trials& trials, DeviceWorker& worker,
                     DeviceRows& rows, std::FILE* log) {
-  if (finalists.empty() || (!trials.any_new && recall(item, finalists, trials, rows))) return;
+  const bool measures_energy = worker.facts().backend == Backend::cuda;
+  if (finalists.empty() || (!trials.any_new && recall(item, finalists, trials, rows, measures_energy)))
+    return;
   std::vector<FinalistTimes> times =
       interleaved_times(item, finalists, trials, item.other_caches, worker, log);
   if (times.empty()) return;

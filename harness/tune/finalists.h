@@ -17,6 +17,8 @@ namespace warptune {
 /// Two medians closer than this count as equal: two runs of the same code differ that much, whatever their
 /// intervals are.
 inline constexpr double kSameTime = 0.005;
+/// The same of energies, which are read from a slow counter.
+inline constexpr double kSameEnergy = 0.01;
 
 /// The indices of the fastest verified configurations that were not abandoned, at most `count`, fastest
 /// first, without those that are surely slower than the fastest: by 5 % between their intervals. Of `peers`,
@@ -39,8 +41,13 @@ struct Choice {
 
 /// Measurements are in canonical order. A configuration ties with the fastest if their intervals of the
 /// median overlap or their medians differ by less than kSameTime. The simplest of these wins: least shared
-/// memory, then fewest registers, then canonical order. Nothing where no configuration is ok.
-std::optional<Choice> choose_winner(std::span<const Measurement> measurements);
+/// memory, then fewest registers, then canonical order. By another objective than the time, a configuration
+/// ties if it needs at most kSameEnergy more; where one of them has no energy, the time decides. Nothing
+/// where no configuration is ok.
+std::optional<Choice> choose_winner(std::span<const Measurement> measurements,
+                                    Objective objective = Objective::time);
+/// Whether finalists were timed without the energy that the objective needs.
+bool lacks_energy(std::span<const Measurement> measurements, Objective objective);
 
 /// Times the winner and the fastest others, three in all, in the worker, which is a fresh process, and writes
 /// their rows. A row whose interval and that of the sweep's process do not overlap says so. True where
@@ -50,6 +57,7 @@ bool time_in_fresh_process(const SweepItem& item, Choice& choice, Trials& trials
 /// "10.1 us in the process of the sweep, 12.3 us in a fresh one"; empty where the times agree.
 std::string difference_in_fresh_process(const Measurement& before, const Measurement& fresh);
 /// The choice of a fresh process; nothing where `winner` stays, which ties with the fastest.
-std::optional<Choice> choice_after(std::span<const Measurement> fresh, std::size_t winner);
+std::optional<Choice> choice_after(std::span<const Measurement> fresh, std::size_t winner,
+                                   Objective objective = Objective::time);
 
 }  // namespace warptune

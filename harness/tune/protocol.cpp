@@ -257,6 +257,7 @@ Json to_json(const FinalistsJob& job) {
   Json json = bench_json("finalists", job.problem, job.options);
   json["rounds"] = job.rounds;
   json["other_caches"] = job.other_caches;
+  json["energy"] = job.energy;
   json["finalists"] = Json::array();
   for (const auto& entry : job.finalists)
     json["finalists"].push_back({{"variant", entry.variant}, {"config", list_of(entry.config)}});
@@ -268,7 +269,8 @@ FinalistsJob finalists_job_of(const Json& json) {
                    .options = options_of(json),
                    .rounds = get<int>(json, "rounds"),
                    .finalists = {},
-                   .other_caches = get<bool>(json, "other_caches")};
+                   .other_caches = get<bool>(json, "other_caches"),
+                   .energy = get<bool>(json, "energy")};
   for (const Json& entry : list(json, "finalists"))
     job.finalists.push_back({get<std::string>(entry, "variant"), assignment(entry, "config")});
   return job;

@@ -52,29 +52,12 @@ class Loader {
   Sweep load() {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops', 'models' or 'steps'");
-    yaml_.expect_keys(root, "a sweep", {"name",
-                                        "device",
-                                        "dtypes",
-                                        "cache",
-                                        "seed",
-                                        "inputs",
-                                        "output",
-                                        "sampling",
-                                        "finalists",
-                                        "other_caches",
-                                        "fresh_process",
-                                        "max_configs",
-                                        "constraint_rows",
-                                        "missing",
-                                        "prune",
-                                        "strategy",
-                                        "ops",
-                                        "models",
-                                        "steps",
-                                        "kernels",
-                                        "kernel_files",
-                                        "ops_defined",
-                                        "tune"});
+    yaml_.expect_keys(
+        root, "a sweep",
+        {"name",        "device",          "dtypes",    "cache",        "seed",        "inputs",
+         "output",      "sampling",        "finalists", "other_caches", "objective",   "fresh_process",
+         "max_configs", "constraint_rows", "missing",   "prune",        "strategy",    "ops",
+         "models",      "steps",           "kernels",   "kernel_files", "ops_defined", "tune"});
     read_name(root);
     if (defines_kernels(root)) {
       sweep_.kernels.paths = {std::filesystem::absolute(path_)};
@@ -92,6 +75,7 @@ class Loader {
     if (root["strategy"]) sweep_.search = search_of(yaml_, root["strategy"]);
     if (root["max_configs"]) max_configs_ = max_configs_of(yaml_, root["max_configs"]);
     if (root["finalists"]) finalists_ = count_of(yaml_, root["finalists"], "finalists");
+    if (root["objective"]) objective_ = objective_of(yaml_, root["objective"]);
     if (root["other_caches"]) other_caches_ = yaml_.yes(root["other_caches"], "'other_caches'");
     if (root["fresh_process"]) sweep_.fresh_process = yaml_.yes(root["fresh_process"], "'fresh_process'");
     if (root["missing"]) sweep_.missing = yaml_.yes(root["missing"], "'missing'");
@@ -340,6 +324,7 @@ class Loader {
   void add(SweepItem item, const YAML::Node& from) {
     item.finalists = finalists_;
     item.other_caches = other_caches_;
+    item.objective = objective_;
     const auto [at, is_new] =
         index_of_item_.try_emplace({item.problem.key(), item.options.cache}, sweep_.items.size());
     if (is_new) {
@@ -371,6 +356,7 @@ class Loader {
   std::vector<DType> dtypes_ = {DType::bf16};
   int max_configs_ = 0, finalists_ = 8;
   bool other_caches_ = false;
+  Objective objective_ = Objective::time;
   double counted_ = 0;                       // problems so far, with repetitions
   std::map<std::string, bool> inputs_used_;  // tensors of the sweep's inputs, and whether a problem has them
 };

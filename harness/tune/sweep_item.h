@@ -20,6 +20,9 @@ struct VariantChoice {
   std::vector<std::string> constraint_places = {};  // "FILE:LINE" of each
 };
 
+/// What the winner of a problem has least of: the time of a launch, its energy, or the product of both.
+enum class Objective { time, energy, edp };
+
 /// A problem and the variants to try on it.
 struct SweepItem {
   const OpEntry* entry = nullptr;
@@ -28,10 +31,11 @@ struct SweepItem {
   std::vector<VariantChoice> choices;
   int finalists = 8;          // the number of fastest configurations that are timed again, interleaved
   bool other_caches = false;  // finalists are timed in the other cache states too
-  int max_configs = 0;        // limit of each variant's configurations, evenly spread; 0: all
-  bool named = false;         // the file names the variants: it is an error if none of them fits the device
-  std::string where;          // "FILE:LINE", for that error
-  double share = 0;  // its part of the roofline time of the model's decode step or prefill; 0: no model
+  Objective objective = Objective::time;  // decides among the finalists
+  int max_configs = 0;                    // limit of each variant's configurations, evenly spread; 0: all
+  bool named = false;  // the file names the variants: it is an error if none of them fits the device
+  std::string where;   // "FILE:LINE", for that error
+  double share = 0;    // its part of the roofline time of the model's decode step or prefill; 0: no model
 };
 
 /// A model's decode step, whose plans are tuned together.

@@ -77,6 +77,14 @@ std::vector<std::string> prune_of(const YamlReader& yaml, const YAML::Node& node
   return conditions;
 }
 
+Objective objective_of(const YamlReader& yaml, const YAML::Node& node) {
+  const std::string text = yaml.text(node, "'objective'");
+  if (text == "time") return Objective::time;
+  if (text == "energy") return Objective::energy;
+  if (text == "edp") return Objective::edp;
+  yaml.fail(node, fmt::format("'objective' is '{}'; it must be time, energy or edp", brief(text)));
+}
+
 CacheMode cache_of(const YamlReader& yaml, const YAML::Node& node) {
   const std::string text = yaml.text(node, "'cache'");
   const auto cache = cache_mode_of(text);

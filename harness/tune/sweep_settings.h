@@ -8,6 +8,7 @@
 #include "harness/core/yaml_reader.h"
 #include "harness/measure/bench.h"
 #include "harness/search/budget.h"
+#include "harness/tune/sweep_item.h"
 
 namespace warptune {
 
@@ -20,6 +21,7 @@ void read_sampling(const YamlReader& yaml, const YAML::Node& node, BenchOptions&
 SearchChoice search_of(const YamlReader& yaml, const YAML::Node& node);
 /// Conditions that PruneRules accepts.
 std::vector<std::string> prune_of(const YamlReader& yaml, const YAML::Node& node);
+Objective objective_of(const YamlReader& yaml, const YAML::Node& node);
 CacheMode cache_of(const YamlReader& yaml, const YAML::Node& node);
 int max_configs_of(const YamlReader& yaml, const YAML::Node& node);
 /// {TENSOR: {scale: ..., value: ..., every: ...}}, added to `inputs`: a tensor that comes again is replaced.

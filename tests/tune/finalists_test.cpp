@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace warptune {
 namespace {
 
@@ -94,6 +96,24 @@ TEST(Winner, AWrongConfigurationNeverWins) {
   EXPECT_FALSE(
       choose_winner(std::vector<Measurement>{with(Status::too_fast, timed(1, 1, 1)), abandoned, {}}));
   EXPECT_FALSE(choose_winner({}));
+}
+
+TEST(Winner, MayBeTheOneWithTheLeastEnergy) {
+  std::vector<Measurement> all = {timed(0.9, 1, 1.1), timed(1.4, 1.5, 1.6), timed(1.9, 2, 2.1)};
+  all[0].energy_uj = 300;
+  all[1].energy_uj = 220;
+  all[2].energy_uj = 200;
+  EXPECT_EQ(choose_winner(all, Objective::energy)->winner, 2u);
+  EXPECT_EQ(choose_winner(all, Objective::edp)->winner, 0u);
+  EXPECT_EQ(choose_winner(all)->winner, 0u);
+  all[1].energy_uj = 201;
+  EXPECT_EQ(choose_winner(all, Objective::energy)->winner, 1u) << "a tie: the first of equals";
+  EXPECT_EQ(choose_winner(all, Objective::energy)->tied, Indices{2});
+  EXPECT_FALSE(lacks_energy(all, Objective::energy));
+  all[1].energy_uj = NAN;
+  EXPECT_TRUE(lacks_energy(all, Objective::energy));
+  EXPECT_FALSE(lacks_energy(all, Objective::time));
+  EXPECT_EQ(choose_winner(all, Objective::energy)->winner, 0u) << "the time decides";
 }
 
 TEST(FreshProcess, ADifferenceBeyondTheIntervalsIsANote) {

@@ -181,7 +181,7 @@ TEST(Resume, FinalistsAreReusedOrTimed) {
 TEST(Resume, WinnersAreTimedOnceInAFreshProcess) {
   const fs::path folder = fresh_folder("resume_fresh"), csv = folder / "host" / "sweep.csv";
   const std::string sweep = host_sweep(folder, "[16, 32]");
-  std::ofstream(sweep, std::ios::app) << "fresh_process: true\n";
+  std::ofstream(sweep, std::ios::app) << "fresh_process: true\nobjective: energy\n";
   const std::string tune = "{} tune " + sweep + " --out " + folder.string();
   const auto fresh_rows = [&] {
     std::map<std::string, int> rows;  // by problem
@@ -190,6 +190,8 @@ TEST(Resume, WinnersAreTimedOnceInAFreshProcess) {
   };
   const auto first = run_shell(tune);
   ASSERT_EQ(first.code, 0) << first.text;
+  EXPECT_NE(first.text.find("note: no energy was measured; the time decides\n"), std::string::npos)
+      << first.text;
   const auto rows = read_csv(csv);
   const auto fresh = fresh_rows();
   ASSERT_EQ(fresh.size(), 2u);

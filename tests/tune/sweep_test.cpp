@@ -52,6 +52,8 @@ TEST(Sweep, ErrorsHaveALineAndASuggestion) {
   EXPECT_EQ(error_of("dtypes: [fp8]\nops: []\n"),
             "1: unknown dtype 'fp8'; known are fp32, fp16, bf16, int32");
   EXPECT_EQ(error_of("cache: warm\nops: []\n"), "1: 'cache' is 'warm'; it must be cold or hot");
+  EXPECT_EQ(error_of("objective: joules\nops: []\n"),
+            "1: 'objective' is 'joules'; it must be time, energy or edp");
   EXPECT_EQ(error_of("finalists: 0\nops: []\n"), "1: 'finalists' is 0; it must be 1 to 64");
   EXPECT_EQ(error_of("seed: -1\nops: []\n"), "1: 'seed' is -1; it must be 0 or more");
   EXPECT_EQ(error_of(with_op("    problems:\n      - {tokens: 1, hiden: 8}\n")),
@@ -438,7 +440,8 @@ TEST(Sweep, LongListsAndManyKeysTakeLinearTime) {
   EXPECT_EQ(error_of(with_op("    problems: [{tokens: 1, hidden: 8}]\n") + map),
             "4: unknown key 'k0' in a sweep; known are name, device, dtypes, cache, seed, inputs, output, "
             "sampling, "
-            "finalists, other_caches, fresh_process, max_configs, constraint_rows, missing, prune, strategy, "
+            "finalists, other_caches, objective, fresh_process, max_configs, constraint_rows, missing, "
+            "prune, strategy, "
             "ops, models, "
             "steps, kernels, kernel_files, ops_defined, tune");
 }
