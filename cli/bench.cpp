@@ -18,7 +18,7 @@
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/core/space.h"
 #include "harness/measure/verified_run.h"
 #include "harness/results/benchmark_json.h"

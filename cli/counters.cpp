@@ -15,7 +15,6 @@
 #include "cli/profile_target.h"
 #include "harness/core/error.h"
 #include "harness/core/file_name.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"

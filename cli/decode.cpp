@@ -22,7 +22,6 @@
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/stopwatch.h"
 #include "harness/llama/checkpoint.h"

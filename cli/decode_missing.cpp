@@ -7,7 +7,7 @@
 #include <set>
 
 #include "harness/core/error.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/core/stopwatch.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/step_problem.h"

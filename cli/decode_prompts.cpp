@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "harness/core/error.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/llama/prompts.h"
 
 namespace warptune {

@@ -9,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/comparison_output.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/pattern.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"

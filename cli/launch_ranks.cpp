@@ -23,7 +23,6 @@
 #include <utility>
 #include <vector>
 
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/rank_identity.h"
 #include "harness/core/stopwatch.h"

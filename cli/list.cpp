@@ -23,11 +23,8 @@ void print_op(const OpEntry& entry) {
   for (const Dim& dim : entry.op.dims) {
     std::string notes;
     if (!dim.labels.empty()) notes += fmt::format("; one of {}", fmt::join(dim.labels, ", "));
-    if (dim.fallback) {
-      const auto value = static_cast<std::size_t>(*dim.fallback);
-      notes += value < dim.labels.size() ? fmt::format("; default {}", dim.labels[value])
-                                         : fmt::format("; default {}", *dim.fallback);
-    }
+    if (const auto value = dim.fallback)
+      notes += "; default " + label_at(dim.labels, *value, std::to_string(*value));
     if (dim.labels.empty() && dim.min != 1) notes += fmt::format("; at least {}", dim.min);
     print("  {:<12} {}{}\n", dim.name, dim.doc, notes);
   }
@@ -73,10 +70,8 @@ void print_parameters(const OpEntry& entry) {
     if (v.parameters.empty()) print("  no parameters\n");
     for (const Parameter& p : v.parameters) {
       std::vector<std::string> values;
-      for (const std::int64_t value : p.values) {
-        const auto index = static_cast<std::size_t>(value);
-        values.push_back(index < p.labels.size() ? p.labels[index] : std::to_string(value));
-      }
+      for (const std::int64_t value : p.values)
+        values.push_back(label_at(p.labels, value, std::to_string(value)));
       print("  {:<18} {}{}{}{}\n", p.name, fmt::format("{}", fmt::join(values, " ")),
             p.doc.empty() ? "" : "  -- ", p.doc, p.in_step_only ? " (tuned in steps only)" : "");
     }

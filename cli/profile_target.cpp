@@ -9,7 +9,7 @@
 #include "cli/options.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/core/space.h"
 #include "harness/results/wisdom.h"
 

@@ -15,7 +15,7 @@
 #include "cli/launch_ranks.h"
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/device/device.h"
 
 namespace warptune {

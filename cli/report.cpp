@@ -5,7 +5,6 @@
 #include "cli/commands.h"
 #include "cli/output_option.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/report/page.h"
 #include "harness/report/site.h"

@@ -9,7 +9,6 @@
 #include "cli/output_option.h"
 #include "harness/core/error.h"
 #include "harness/core/file_name.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/exchange/flashinfer_export.h"
 #include "harness/results/durable_file.h"

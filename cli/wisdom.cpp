@@ -15,12 +15,12 @@
 #include "cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/parallel.h"
 #include "harness/core/print.h"
 #include "harness/results/benchmark_json.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_export.h"
+#include "harness/select/tuned_plans.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/winners_sweep.h"
 
@@ -96,24 +96,54 @@ void show_wisdom(const WisdomArguments& given) {
   if (given.op.empty() && given.problem.empty() && given.variant.empty()) print_steps(wisdom);
 }
 
-/// The code of a winner compared with the code of this program, and its times with the peaks of its device.
-enum class CodeState { same_sources, same_code, other_code, unknown, too_fast };
-constexpr const char* kCodeStates[] = {"the same sources", "the same machine code", "other code",
-                                       "no such variant", "a time that its device cannot reach"};
-
-/// `compile`: compares the machine code even if the sources are the same.
-CodeState code_state(const OpTable& ops, const Compiler& compiler, const Winner& winner,
-                     const DeviceFacts& peaks, bool compile) {
-  const CodeNow now = code_now(compiler, ops, winner, peaks);
-  if (now.source_hash.empty()) return CodeState::unknown;
-  if (!why_too_fast(winner, now.impossible_us).empty()) return CodeState::too_fast;
-  const bool same_sources = now.source_hash == winner.source_hash;
-  if (same_sources && (!compile || winner.code_hash.empty())) return CodeState::same_sources;
-  return !winner.code_hash.empty() && now.code_hash() == winner.code_hash ? CodeState::same_code
-                                                                          : CodeState::other_code;
+/// The facts of the device of a winner: measured ones, else those of a GPU of its architecture.
+std::optional<DeviceFacts> device_of(const Winner& winner, const DeviceFacts& measured) try {
+  return measured.name == winner.made_on.device ? measured : known_device(winner.made_on.arch);
+} catch (const InputError&) {  // a host, or a GPU that is not known
+  return std::nullopt;
 }
 
-/// Needs no GPU. Returns whether the code of every winner is known and unchanged, and its times are possible.
+/// Which constraint of its variant a winner breaks on its device; empty if none is known.
+std::string why_excluded(const OpEntry& entry, const Winner& winner, const DeviceFacts& measured) try {
+  const auto facts = device_of(winner, measured);
+  if (!facts) return {};
+  const Problem problem = entry.op.problem(winner.problem.dims, winner.problem.dtype);
+  return why_unfit(entry.variant(winner.variant), problem, winner.config, *facts).value_or("");
+} catch (const InputError& e) {
+  return e.what();
+}
+
+/// A winner compared with this program: its code, its constraints, and its times with the peaks of its
+/// device.
+enum class State { same_sources, same_code, other_code, unknown, too_fast, excluded };
+constexpr const char* kStates[] = {"the same sources",
+                                   "the same machine code",
+                                   "other code",
+                                   "no such variant",
+                                   "a time that its device cannot reach",
+                                   "a broken constraint"};
+
+struct Check {
+  State state = State::unknown;
+  std::string why_excluded = {};
+};
+
+/// `compile`: compares the machine code even if the sources are the same.
+Check checked(const OpTable& ops, const Compiler& compiler, const Winner& winner, const DeviceFacts& peaks,
+              bool compile) {
+  const CodeNow now = code_now(compiler, ops, winner, peaks);
+  if (now.source_hash.empty()) return {State::unknown};
+  if (!why_too_fast(winner, now.impossible_us).empty()) return {State::too_fast};
+  if (std::string why = why_excluded(ops.find(winner.problem.op), winner, peaks); !why.empty())
+    return {State::excluded, std::move(why)};
+  const bool same_sources = now.source_hash == winner.source_hash;
+  if (same_sources && (!compile || winner.code_hash.empty())) return {State::same_sources};
+  const bool same_code = !winner.code_hash.empty() && now.code_hash() == winner.code_hash;
+  return {same_code ? State::same_code : State::other_code};
+}
+
+/// Needs no GPU. Returns whether the code of every winner is known and unchanged, its constraints hold, and
+/// its times are possible.
 bool check_wisdom(const WisdomArguments& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
   const Compiler compiler(KernelSources(), default_cache_folder());
@@ -121,24 +151,25 @@ bool check_wisdom(const WisdomArguments& given) {
   for (const StepWinner& step : wisdom.steps())
     for (const StepPlan& plan : step.plans.plans) winners.push_back(as_winner(step, plan));
   const auto peaks = read_device_file(std::filesystem::path(given.file).parent_path() / "device.json");
-  std::vector<CodeState> states(winners.size());
+  std::vector<Check> checks(winners.size());
   const OpTable& ops = given.kernels.ops();
   const auto jobs = static_cast<int>(std::thread::hardware_concurrency());
   parallel_for(static_cast<std::int64_t>(winners.size()), jobs, [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
-    states[at] = code_state(ops, compiler, winners[at], peaks.value_or(DeviceFacts{}), given.compile);
+    checks[at] = checked(ops, compiler, winners[at], peaks.value_or(DeviceFacts{}), given.compile);
   });
   bool all_hold = true;
   for (std::size_t i = 0; i < winners.size(); ++i) {
-    if (states[i] < CodeState::other_code) continue;
+    const auto& [state, why] = checks[i];
+    if (state < State::other_code) continue;
     all_hold = false;
     print("{} {} {}: {}\n", winners[i].problem.key(), winners[i].variant, winners[i].config.str(),
-          kCodeStates[static_cast<std::size_t>(states[i])]);
+          why.empty() ? kStates[static_cast<std::size_t>(state)] : why);
   }
   print("{} winners:", winners.size());
-  for (std::size_t state = 0; state < std::size(kCodeStates); ++state)
-    print("{} {} with {}", state == 0 ? "" : ",", std::ranges::count(states, static_cast<CodeState>(state)),
-          kCodeStates[state]);
+  for (std::size_t i = 0; i < std::size(kStates); ++i)
+    print("{} {} with {}", i == 0 ? "" : ",",
+          std::ranges::count(checks, static_cast<State>(i), &Check::state), kStates[i]);
   print("\n");
   return all_hold;
 }

@@ -7,7 +7,6 @@
 
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/device/device.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
 #include <unordered_set>
 
@@ -46,6 +47,22 @@ std::string Assignment::str() const {
                                 : fmt::format("{}={}", entry.name, entry.label);
   }
   return text;
+}
+
+std::string label_at(const std::vector<std::string>& labels, std::int64_t value, std::string otherwise) {
+  const auto index = static_cast<std::size_t>(value);
+  return index < labels.size() ? labels[index] : otherwise;
+}
+
+std::int64_t whole_number(std::string_view text, std::string_view what) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = end == text.data() + text.size();
+  if (whole && error == std::errc::result_out_of_range)
+    throw InputError(fmt::format("{} is {}, which does not fit 64 bits", what, brief(text)));
+  if (!whole || error != std::errc())
+    throw InputError(fmt::format("{} is '{}'; it must be an integer", what, brief(text)));
+  return value;
 }
 
 std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace warptune {
 
@@ -36,5 +37,9 @@ class InputFile {
 /// The bytes of a file, read as above.
 std::string read_input(const std::filesystem::path& path, const std::string& origin,
                        std::uintmax_t max_bytes);
+
+/// What a file is that should hold JSON or binary data, by its first bytes: "a Git LFS pointer; ..", "UTF-16;
+/// ..", "HTML or XML". Empty where it is none of these.
+std::string_view foreign_format(std::string_view bytes);
 
 }  // namespace warptune

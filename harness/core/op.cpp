@@ -8,7 +8,6 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/limits.h"
 
 namespace warptune {
 
@@ -29,14 +28,20 @@ const Dim* Op::find_dim(std::string_view wanted) const {
   return it == dims.end() ? nullptr : &*it;
 }
 
+void check_dim(const Op& op, const Dim& dim, std::int64_t value) {
+  if (value < dim.min)
+    throw InputError(
+        fmt::format("dim '{}' of op '{}' is {}; it must be at least {}", dim.name, op.name, value, dim.min));
+  if (value > dim.max)
+    throw InputError(
+        fmt::format("dim '{}' of op '{}' is {}; it must be at most {}", dim.name, op.name, value, dim.max));
+}
+
 Problem Op::problem(const Assignment& given, DType dtype) const {
   for (const auto& entry : given)
-    if (!find_dim(entry.name)) {
-      std::vector<std::string> known;
-      for (const Dim& dim : dims) known.push_back(dim.name);
+    if (!find_dim(entry.name))
       throw InputError(fmt::format("op '{}' has no dim '{}'{}", name, brief(entry.name),
-                                   did_you_mean(entry.name, known, "its dims are")));
-    }
+                                   did_you_mean(entry.name, names_of(dims), "its dims are")));
   if (std::ranges::find(dtypes, dtype) == dtypes.end())
     throw InputError(fmt::format("op '{}' does not take dtype {}", name, name_of(dtype)));
   Problem p{.op = name, .dtype = dtype};

@@ -30,9 +30,7 @@ const OpEntry& OpTable::find(std::string_view op) const {
   if (const OpEntry* entry = find_if_known(op)) return *entry;
   std::vector<std::string> known;
   for (const OpEntry& entry : entries_) known.push_back(entry.op.name);
-  const std::string hint = near_miss(op, known);
-  throw InputError(fmt::format("unknown op '{}'{}", brief(op),
-                               hint.empty() ? fmt::format("; known are {}", fmt::join(known, ", ")) : hint));
+  throw InputError(fmt::format("unknown op '{}'{}", brief(op), did_you_mean(op, known)));
 }
 
 const Variant* OpEntry::find_variant(std::string_view name) const {
@@ -42,10 +40,8 @@ const Variant* OpEntry::find_variant(std::string_view name) const {
 
 const Variant& OpEntry::variant(std::string_view name) const {
   if (const Variant* found = find_variant(name)) return *found;
-  std::vector<std::string> known;
-  for (const Variant& v : variants) known.push_back(v.name);
-  throw InputError(
-      fmt::format("op '{}' has no variant '{}'; it has {}", op.name, brief(name), fmt::join(known, ", ")));
+  throw InputError(fmt::format("op '{}' has no variant '{}'; it has {}", op.name, brief(name),
+                               listed(names_of(variants))));
 }
 
 std::string DefaultTile::origin() const {
@@ -98,9 +94,8 @@ class TileSearch {
       Config config;
       for (std::size_t i = 0; i < variant_.parameters.size(); ++i) {
         const Parameter& p = variant_.parameters[i];
-        const auto value = static_cast<std::size_t>(values_[i]);
-        config.set(p.name, static_cast<std::int64_t>(values_[i]),
-                   value < p.labels.size() ? p.labels[value] : std::string());
+        const auto value = static_cast<std::int64_t>(values_[i]);
+        config.set(p.name, value, label_at(p.labels, value));
       }
       return space_.broken_constraint(config) ? std::nullopt : std::optional(config);
     }

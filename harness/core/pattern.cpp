@@ -5,6 +5,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/text_table.h"
 
 namespace warptune {
 
@@ -32,6 +33,15 @@ bool Pattern::matches(std::string_view text) const {
 
 bool Pattern::is_in(std::string_view text) const {
   return re2::RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), *expression_);
+}
+
+bool ProblemPattern::is_in(const Op* op, std::string_view key) const {
+  return pattern_.is_in(key) || (op && pattern_.is_in(label_of(*op, key)));
+}
+
+bool ProblemPattern::is_in(const OpTable& ops, std::string_view key) const {
+  const OpEntry* entry = ops.find_if_known(key.substr(0, key.find('[')));
+  return is_in(entry ? &entry->op : nullptr, key);
 }
 
 }  // namespace warptune

@@ -8,9 +8,9 @@
 #include <sstream>
 #include <unordered_set>
 
+#include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/input_file.h"
-#include "harness/core/limits.h"
 
 namespace warptune {
 namespace {

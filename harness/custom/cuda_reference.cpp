@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "harness/core/error.h"
-#include "harness/core/reference_array.h"
+#include "harness/core/kernel_reference.h"
 #include "harness/custom/host_kernel.h"
 #include "harness/custom/kernel_stage.h"
 #include "harness/device/source_closure.h"

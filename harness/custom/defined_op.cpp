@@ -10,7 +10,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/hash.h"
 #include "harness/core/input_file.h"
-#include "harness/core/reference_array.h"
+#include "harness/core/kernel_reference.h"
 #include "harness/core/space.h"
 #include "harness/custom/cuda_reference.h"
 

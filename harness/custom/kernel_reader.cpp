@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/expression.h"
-#include "harness/core/limits.h"
 #include "harness/core/space.h"
 #include "harness/custom/host_kernel.h"
 #include "harness/custom/kernel_stage.h"

@@ -12,7 +12,7 @@
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
-#include "harness/core/problem_pattern.h"
+#include "harness/core/pattern.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -10,7 +10,7 @@
 #include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/problem_pattern.h"
+#include "harness/core/pattern.h"
 #include "harness/results/csv.h"
 #include "harness/results/samples_file.h"
 #include "harness/results/special_rows.h"

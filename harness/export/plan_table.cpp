@@ -7,7 +7,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/limits.h"
+#include "harness/core/op.h"
 
 namespace warptune {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/foreign_format.h"
+#include "harness/core/input_file.h"
 #include "harness/llama/gguf_blocks.h"
 
 namespace warptune {

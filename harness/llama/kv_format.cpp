@@ -7,7 +7,6 @@
 #include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/limits.h"
 
 namespace warptune {
 

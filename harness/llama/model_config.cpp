@@ -11,7 +11,6 @@
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
-#include "harness/core/json_reader.h"
 #include "harness/llama/rope_config.h"
 
 namespace warptune {

@@ -1,6 +1,6 @@
 #pragma once
 // The rotary embedding that a config.json asks for.
-#include "harness/core/json_reader.h"
+#include "harness/core/json.h"
 #include "harness/core/rope.h"
 
 namespace warptune {

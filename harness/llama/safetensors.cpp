@@ -12,7 +12,6 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/foreign_format.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 

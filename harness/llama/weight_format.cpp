@@ -6,9 +6,9 @@
 #include <array>
 #include <sstream>
 
+#include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/limits.h"
 
 namespace warptune {
 namespace {

@@ -12,7 +12,6 @@
 #include <stdexcept>
 
 #include "harness/core/error.h"
-#include "harness/core/foreign_format.h"
 #include "harness/core/input_file.h"
 
 namespace warptune {

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/special_rows.h"

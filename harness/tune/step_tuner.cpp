@@ -8,7 +8,6 @@
 
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
-#include "harness/core/message.h"
 #include "harness/core/parallel.h"
 #include "harness/core/print.h"
 #include "harness/llama/decode_report.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/core/error.h"
-#include "harness/core/reference_array.h"
+#include "harness/core/kernel_reference.h"
 
 namespace warptune {
 namespace {
