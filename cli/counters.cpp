@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/profile_target.h"
 #include "harness/core/error.h"
-#include "harness/core/file_name.h"
+#include "harness/core/input_file.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"

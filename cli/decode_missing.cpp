@@ -1,11 +1,11 @@
-#include "cli/decode_missing.h"
-
+// The problems of a run that the wisdom does not know are timed before it.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 #include <set>
 
+#include "cli/decode.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
 #include "harness/core/stopwatch.h"

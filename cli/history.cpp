@@ -12,7 +12,6 @@
 #include "harness/core/pattern.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
-#include "harness/results/history_check.h"
 #include "harness/results/sweep_file.h"
 #include "variants/table.h"
 

@@ -1,5 +1,5 @@
-// warptune wisdom show|check|export: prints the winners, checks which are still valid, or exports them to
-// other programs. push, pull and list are in wisdom_share.cpp.
+// warptune wisdom show|check|export|watch: prints the winners, checks which are still valid, exports them to
+// other programs, or chooses what the regression gate times. push, pull and list are in wisdom_share.cpp.
 #include "harness/results/wisdom.h"
 
 #include <fmt/format.h>
@@ -9,15 +9,12 @@
 #include <thread>
 
 #include "cli/commands.h"
-#include "cli/kernel_option.h"
 #include "cli/options.h"
-#include "cli/output_option.h"
 #include "cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
 #include "harness/core/print.h"
-#include "harness/results/benchmark_json.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_export.h"
 #include "harness/select/tuned_plans.h"
@@ -80,8 +77,7 @@ void show_wisdom(const WisdomArguments& given) {
     for (const Winner& w : winners)
       if (std::ranges::find(names, name_of(w)) == names.end()) names.push_back(name_of(w));
     if (std::ranges::find(names, wanted) == names.end())
-      throw InputError(
-          fmt::format("no {} '{}' among these winners{}", what, brief(wanted), did_you_mean(wanted, names)));
+      throw InputError("no {} '{}' among these winners{}", what, brief(wanted), did_you_mean(wanted, names));
     std::erase_if(winners, [&](const Winner& w) { return name_of(w) != wanted; });
   };
   keep("op", given.op, [](const Winner& w) { return w.problem.op; });
@@ -197,8 +193,32 @@ void export_wisdom(const WisdomArguments& given) {
   const TextOutput output = given.output.open(kind_of_format(given.format), {given.file});
   const Wisdom wisdom = Wisdom::load(given.file);
   if (const auto unknown = unknown_winners(given.kernels.ops(), wisdom); !unknown.empty())
-    throw InputError(fmt::format("'{}' is not exported: {}", given.file, unknown.front()));
+    throw InputError("'{}' is not exported: {}", given.file, unknown.front());
   output.write(exported(wisdom, given));
+}
+
+void add_wisdom_watch(CLI::App& wisdom) {
+  struct Given {
+    std::string file;
+    OutputOption output{"watched.json"};
+    std::size_t per_variant = 3;
+  };
+  const auto given = std::make_shared<Given>();
+  auto* command = wisdom.add_subcommand(
+      "watch",
+      "Writes the steps, and of each kernel the problems that take longest, for the regression gate");
+  command->add_option("WISDOM", given->file, "wisdom.json")->required();
+  given->output.add_to(*command, "The wisdom file to write; default watched.json");
+  command->add_option("--per-kernel", given->per_variant, "Problems of each kernel (op/variant)")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->callback([given] {
+    const OutputKind kind{.name = "a wisdom", .is_earlier = [](std::string_view) { return false; }};
+    const TextOutput output = given->output.open(kind, {given->file});
+    const Watched watched = watched_part(Wisdom::load(given->file), given->per_variant);
+    output.write(watched.wisdom.to_json());
+    print("{}", Lines{summary_of(watched)});
+  });
 }
 
 }  // namespace

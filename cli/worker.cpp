@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/kernel_option.h"
+#include "cli/options.h"
 #include "harness/core/error.h"
 
 namespace warptune {

@@ -117,14 +117,14 @@ DeviceFacts known_device(std::string_view arch) {
                 .shared_per_sm = device.shared_per_sm_kib << 10,
                 .registers_per_sm = 65536,
                 .threads_per_sm = device.threads_per_sm};
-  throw InputError(fmt::format("unknown architecture '{}'; known are {}", brief(arch), known_archs()));
+  throw InputError("unknown architecture '{}'; known are {}", brief(arch), known_archs());
 }
 
 DeviceFacts facts_as(DeviceFacts device, std::string_view arch) {
   const DeviceFacts older = known_device(arch);
   if (device.backend != Backend::cuda || older.arch_number() >= device.arch_number())
-    throw InputError(fmt::format("'{}' ({}) cannot run as {}: it takes a GPU of a newer architecture",
-                                 brief(device.name), brief(device.arch), arch));
+    throw InputError("'{}' ({}) cannot run as {}: it takes a GPU of a newer architecture", brief(device.name),
+                     brief(device.arch), arch);
   // The model is the first word with a digit: h100 of "NVIDIA H100 80GB HBM3".
   const std::string slug = device.slug();
   const auto digit = slug.find_first_of("0123456789"), begin = slug.rfind('-', digit) + 1;  // npos + 1 is 0

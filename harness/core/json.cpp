@@ -1,11 +1,6 @@
 #include "harness/core/json.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "harness/core/brief.h"
-#include "harness/core/error.h"
 #include "harness/core/input_file.h"
 
 namespace warptune {
@@ -97,13 +92,12 @@ const Json& JsonReader::list(const char* key) const {
 
 void JsonReader::fail(const char* key, const std::string& wanted) const {
   if (!object_.contains(key))
-    throw InputError(fmt::format("{}: key '{}' is missing; it must be {}", origin_, key, wanted));
-  throw InputError(
-      fmt::format("{}: '{}' is {}; it must be {}", origin_, key, brief(object_.at(key).dump()), wanted));
+    throw InputError("{}: key '{}' is missing; it must be {}", origin_, key, wanted);
+  throw InputError("{}: '{}' is {}; it must be {}", origin_, key, brief(object_.at(key).dump()), wanted);
 }
 
 const Json& JsonReader::need(const char* key) const {
-  if (!has(key)) throw InputError(fmt::format("{}: key '{}' is missing", origin_, key));
+  if (!has(key)) throw InputError("{}: key '{}' is missing", origin_, key);
   return object_.at(key);
 }
 

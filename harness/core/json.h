@@ -48,7 +48,7 @@ class JsonBuilder {
   bool key(const std::string& name) {
     Open& object = open_.back();
     if (++object.keys > kMaxOrderedKeys && kOrdered)
-      throw InputError(fmt::format("{}: an object has more than {} keys", origin_, kMaxOrderedKeys));
+      throw InputError("{}: an object has more than {} keys", origin_, kMaxOrderedKeys);
     if (open_.size() == 1) member_ = name;
     if constexpr (kOrdered) grow(object.value->template get_ref<typename Json::object_t&>());
     next_ = &(*object.value)[name];
@@ -85,8 +85,7 @@ class JsonBuilder {
   }
   bool open(Json&& value) {
     if (open_.size() >= std::size_t{kMaxJsonDepth})
-      throw InputError(
-          fmt::format("{}: lists and objects nest deeper than {} levels", origin_, kMaxJsonDepth));
+      throw InputError("{}: lists and objects nest deeper than {} levels", origin_, kMaxJsonDepth);
     open_.push_back({&place(std::move(value))});
     return true;
   }
@@ -126,7 +125,7 @@ std::string json_fault(std::string_view text);
 template <class Json = nlohmann::json>
 Json need_json(std::string_view text, std::string_view origin, const UseJsonItem<Json>& use = {}) {
   Json json = parse_json<Json>(text, origin, use);
-  if (json.is_discarded()) throw InputError(fmt::format("{}: {}", origin, json_fault(text)));
+  if (json.is_discarded()) throw InputError("{}: {}", origin, json_fault(text));
   return json;
 }
 
@@ -135,7 +134,7 @@ template <class Json = nlohmann::json>
 Json need_json_object(std::string_view text, std::string_view origin, const UseJsonItem<Json>& use = {}) {
   Json json = need_json<Json>(text, origin, use);
   if (!json.is_object())
-    throw InputError(fmt::format("{}: this is not a JSON object but a JSON {}", origin, json.type_name()));
+    throw InputError("{}: this is not a JSON object but a JSON {}", origin, json.type_name());
   return json;
 }
 

@@ -84,9 +84,9 @@ inline void expect_some_finite(const std::string& op, const std::string& tensor,
   if (values.empty() || std::ranges::any_of(values, [](double value) { return std::isfinite(value); }))
     return;
   throw InputError(
-      fmt::format("the reference of op '{}' gives no finite value of '{}': its {} elements are infinite "
-                  "or NaN, so that nothing could be verified",
-                  op, tensor, values.size()));
+      "the reference of op '{}' gives no finite value of '{}': its {} elements are infinite "
+      "or NaN, so that nothing could be verified",
+      op, tensor, values.size());
 }
 
 }  // namespace warptune

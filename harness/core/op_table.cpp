@@ -30,18 +30,15 @@ const OpEntry& OpTable::find(std::string_view op) const {
   if (const OpEntry* entry = find_if_known(op)) return *entry;
   std::vector<std::string> known;
   for (const OpEntry& entry : entries_) known.push_back(entry.op.name);
-  throw InputError(fmt::format("unknown op '{}'{}", brief(op), did_you_mean(op, known)));
+  throw InputError("unknown op '{}'{}", brief(op), did_you_mean(op, known));
 }
 
-const Variant* OpEntry::find_variant(std::string_view name) const {
-  const auto it = std::ranges::find(variants, name, &Variant::name);
-  return it == variants.end() ? nullptr : &*it;
-}
+const Variant* OpEntry::find_variant(std::string_view name) const { return find_named(variants, name); }
 
 const Variant& OpEntry::variant(std::string_view name) const {
   if (const Variant* found = find_variant(name)) return *found;
-  throw InputError(fmt::format("op '{}' has no variant '{}'; it has {}", op.name, brief(name),
-                               listed(names_of(variants))));
+  throw InputError("op '{}' has no variant '{}'; it has {}", op.name, brief(name),
+                   listed(names_of(variants)));
 }
 
 std::string DefaultTile::origin() const {
@@ -63,11 +60,11 @@ std::vector<Word> words_of(const Tile& tile, const Variant& variant) {
   std::istringstream text(tile.config);
   for (std::string word; text >> word;) {
     const auto end = word.find_first_of("<=");
-    const auto it = std::ranges::find(variant.parameters, word.substr(0, end), &Parameter::name);
-    if (end == std::string::npos || it == variant.parameters.end())
+    const Parameter* parameter = find_named(variant.parameters, word.substr(0, end));
+    if (end == std::string::npos || !parameter)
       throw std::logic_error(fmt::format("default tile: '{}' sets no parameter of '{}'", word, variant.name));
     const bool at_most = word[end] == '<';
-    words.push_back({&*it, at_most, word.substr(end + (at_most ? 2 : 1))});
+    words.push_back({parameter, at_most, word.substr(end + (at_most ? 2 : 1))});
   }
   return words;
 }

@@ -12,15 +12,14 @@ namespace warptune {
 Pattern::Pattern(const std::string& text, std::string_view what) {
   constexpr std::size_t kMaxBytes = 1000;
   if (text.size() > kMaxBytes)
-    throw InputError(
-        fmt::format("{} '{}' is too long for a regular expression; at most {} bytes are possible", what,
-                    brief(text), kMaxBytes));
+    throw InputError("{} '{}' is too long for a regular expression; at most {} bytes are possible", what,
+                     brief(text), kMaxBytes);
   re2::RE2::Options options;
   options.set_log_errors(false);
   expression_ = std::make_unique<re2::RE2>(text, options);
   if (!expression_->ok())
-    throw InputError(fmt::format("{} '{}' is not a regular expression: {}", what, brief(text),
-                                 brief(expression_->error())));
+    throw InputError("{} '{}' is not a regular expression: {}", what, brief(text),
+                     brief(expression_->error()));
 }
 
 Pattern::~Pattern() = default;

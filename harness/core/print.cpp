@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <exception>
 
-#include "harness/core/brief.h"
-
 namespace warptune {
 
 std::string printable_lines(std::string_view text) {

@@ -7,12 +7,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "harness/core/brief.h"
-#include "harness/core/error.h"
 #include "harness/core/expression.h"
-#include "harness/core/variant_values.h"
 
 namespace warptune {
 
@@ -67,11 +64,11 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
   for (Parameter& p : parameters_)
     if (p.in_step_only) p.values.resize(1);
   for (const Override& o : overrides) {
-    const auto it = std::ranges::find(parameters_, o.parameter, &Parameter::name);
-    if (it == parameters_.end())
-      throw InputError(fmt::format("variant '{}/{}' has no parameter '{}'; it has {}", problem.op,
-                                   variant.name, o.parameter, listed(names_of(variant.parameters))));
-    it->values = o.values;
+    Parameter* parameter = find_named(parameters_, o.parameter);
+    if (!parameter)
+      throw InputError("variant '{}/{}' has no parameter '{}'; it has {}", problem.op, variant.name,
+                       o.parameter, listed(names_of(variant.parameters)));
+    parameter->values = o.values;
   }
   std::vector<Expression> all = variant.constraints;
   all.insert(all.end(), constraints.begin(), constraints.end());
@@ -263,8 +260,8 @@ class Space::Walk {
   }
 
   [[noreturn]] static void too_many() {
-    throw InputError(fmt::format("at most {} configurations are possible, and {} steps to find them",
-                                 kMaxConfigs, kMaxSteps));
+    throw InputError("at most {} configurations are possible, and {} steps to find them", kMaxConfigs,
+                     kMaxSteps);
   }
 
   const Space& space_;
@@ -310,21 +307,21 @@ std::optional<std::int64_t> choice(const Parameter& parameter, std::string_view 
 Config parse_config(const Variant& variant, std::string_view text) {
   Assignment given;
   for (const auto& [name, value] : parse_pairs(text)) {
-    const auto it = std::ranges::find(variant.parameters, name, &Parameter::name);
-    if (it == variant.parameters.end())
-      throw InputError(fmt::format("variant '{}' has no parameter '{}'; it has {}", variant.name, brief(name),
-                                   listed(names_of(variant.parameters))));
+    const Parameter* p = find_named(variant.parameters, name);
+    if (!p)
+      throw InputError("variant '{}' has no parameter '{}'; it has {}", variant.name, brief(name),
+                       listed(names_of(variant.parameters)));
     const std::string what = fmt::format("parameter '{}' of variant '{}'", name, variant.name);
-    const auto number = it->labels.empty() ? std::optional(whole_number(value, what)) : choice(*it, value);
+    const auto number = p->labels.empty() ? std::optional(whole_number(value, what)) : choice(*p, value);
     if (!number)
-      throw InputError(fmt::format("{} is '{}'; it must be one of {}", what, brief(value),
-                                   fmt::join(offered_labels(*it), ", ")));
+      throw InputError("{} is '{}'; it must be one of {}", what, brief(value),
+                       fmt::join(offered_labels(*p), ", "));
     given.set(name, *number);
   }
   Config config;
   for (const Parameter& p : variant.parameters) {
     const auto* entry = given.find(p.name);
-    if (!entry) throw InputError(fmt::format("variant '{}' needs parameter '{}'", variant.name, p.name));
+    if (!entry) throw InputError("variant '{}' needs parameter '{}'", variant.name, p.name);
     config.set(p.name, entry->value, label_at(p.labels, entry->value));
   }
   return config;

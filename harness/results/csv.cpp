@@ -152,7 +152,7 @@ std::string read_text(const fs::path& path) {
 }
 
 [[noreturn]] void fail(const fs::path& path, std::ptrdiff_t line, const std::string& fault) {
-  throw InputError(fmt::format("{}:{}: {}", path.string(), line, fault));
+  throw InputError("{}:{}: {}", path.string(), line, fault);
 }
 
 std::ptrdiff_t line_at(const std::string& text, std::size_t at) {

@@ -14,7 +14,6 @@
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"
-#include "harness/results/special_rows.h"
 #include "harness/results/sweep_file.h"
 #include "harness/search/search_order.h"
 

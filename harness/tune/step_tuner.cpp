@@ -14,7 +14,7 @@
 #include "harness/llama/fusion.h"
 #include "harness/llama/memory_need.h"
 #include "harness/results/source_hash.h"
-#include "harness/results/special_rows.h"
+#include "harness/results/sweep_file.h"
 #include "harness/results/wisdom_file.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/progress.h"

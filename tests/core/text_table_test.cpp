@@ -41,8 +41,8 @@ TEST(TextTable, WrapsHeadingsBeforeNames) {
   TextTable table({text_column("op/variant"), {"configs that spill"}}, 44);
   table.add({"attention_decode/mma_pipelined", "3"});
   EXPECT_EQ(table.text(),
-            "op/variant                      configs that\n"
-            "                                       spill\n"
+            "op/variant                           configs\n"
+            "                                  that spill\n"
             "attention_decode/mma_pipelined             3\n");
 }
 
