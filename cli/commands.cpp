@@ -79,7 +79,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   for (AddCommand* add : {add_devices,  add_list,      add_tune,     add_calibrate, add_inspect, add_merge,
                           add_decode,   add_wisdom,    add_quantize, add_export,    add_report,  add_compare,
                           add_history,  add_bisect,    add_rerun,    add_bench,     add_profile, add_counters,
-                          add_simulate, add_export_t4, add_trace,    add_new,       add_worker})
+                          add_simulate, add_export_t4, add_trace,    add_new,       add_worker,  add_nvrtc})
     add(app, exit_code);
   refuse_empty_texts(app);
 }

@@ -1,7 +1,7 @@
-// warptune worker (hidden): the process that `tune` starts to touch the device.
+// Hidden commands, which other commands start: `warptune worker` touches the device, `warptune nvrtc`
+// compiles.
 #include "harness/tune/worker.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <memory>
@@ -9,8 +9,16 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "harness/core/error.h"
+#include "harness/core/line_channel.h"
+#include "harness/device/nvrtc_processes.h"
 
 namespace warptune {
+
+void add_nvrtc(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("nvrtc", "");
+  command->group("");  // not in the help
+  command->callback([&exit_code] { exit_code = run_nvrtc_process(STDIN_FILENO, answers_only_on_stdout()); });
+}
 
 void add_worker(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("worker", "");
@@ -28,10 +36,7 @@ void add_worker(CLI::App& app, int& exit_code) {
   command->callback([given, &exit_code] {
     if (given->kernels.files_as_read().hash != given->kernels_hash)
       throw InputError("a file with kernels has changed since the sweep began; start the sweep again");
-    // Output of libraries must not mix with the answers.
-    const int answers = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-    ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    exit_code = run_worker(given->kernels.ops(), given->device, STDIN_FILENO, answers);
+    exit_code = run_worker(given->kernels.ops(), given->device, STDIN_FILENO, answers_only_on_stdout());
   });
 }
 

@@ -38,6 +38,9 @@ export CUDA_DEVICE_ORDER=PCI_BUS_ID  # cuda:N is the N of nvidia-smi
 # --- The device. Each finding is a line: "ok" and a fact, or "!!" and what to do. ---
 ok() { printf '  ok  %s\n' "$1"; }
 todo() { printf '  !!  %s\n' "$1"; }
+found() {  # NAME VALUE GOOD FIX
+  if [ "$2" = "$3" ]; then ok "$1: ${2:-unknown}"; else todo "$1: $2; $4"; fi
+}
 query() {  # fields FIELD..: their values, separated by commas
   nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits -i "$index" 2>/dev/null | head -1 | sed 's/, /,/g'
 }
@@ -63,23 +66,10 @@ check_device() {
     *) todo "name: ${name:-unknown}; this kit is for an A100, set DEVICE to one (nvidia-smi -L lists them)" ;;
   esac
   ok "clocks: SM $sm of at most $sm_max MHz, memory $mem of at most $mem_max MHz"
-  if [ "$power" = "$power_default" ]; then
-    ok "power limit: $power W"
-  else
-    todo "power limit: $power W instead of $power_default W; '$smi -pl ${power_default%.*}' restores it"
-  fi
-  case $mig in
-    Enabled) todo "MIG is on: a slice has a part of the SMs and of the bandwidth; '$smi -mig 0' ends it" ;;
-    *) ok "MIG: ${mig:-unknown}" ;;
-  esac
-  case $ecc in
-    Disabled) todo "ECC is off: cards are delivered with it on; '$smi -e 1' and a reboot turn it on" ;;
-    *) ok "ECC: ${ecc:-unknown}" ;;
-  esac
-  case $persistence in
-    Enabled) ok "persistence mode: on" ;;
-    *) todo "persistence mode is off: the driver unloads between runs; '$smi -pm 1' keeps it loaded" ;;
-  esac
+  found "power limit" "$power W" "$power_default W" "'$smi -pl ${power_default%.*}' restores it"
+  found MIG "$mig" "${mig/Enabled/Disabled}" "a slice has a part of the SMs and of the bandwidth; '$smi -mig 0' ends it"
+  found ECC "$ecc" "${ecc/Disabled/Enabled}" "cards are delivered with it on; '$smi -e 1' and a reboot turn it on"
+  found "persistence mode" "$persistence" Enabled "the driver unloads between runs; '$smi -pm 1' keeps it loaded"
   others=$(nvidia-smi --query-compute-apps=pid,process_name --format=csv,noheader -i "$index" 2>/dev/null || true)
   if [ -z "$others" ]; then
     ok "no other process computes on it"

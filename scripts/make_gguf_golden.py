@@ -8,9 +8,6 @@ dequantizes them.
 Each folder holds model.gguf and golden.safetensors (make_golden.py). Rows of q and k of the architecture llama are in the
 order of llama.cpp's convert_hf_to_gguf.py. Weights of Q4_K and Q6_K are random blocks: gguf only reads these types.
 """
-import pathlib
-import sys
-
 import gguf
 import numpy as np
 import torch
@@ -83,23 +80,17 @@ def add_metadata(writer, config, architecture):
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_eos_token_id(config.eos_token_id)
     writer.add_token_list([f"token{i}" for i in range(config.vocab_size)])  # an array of texts
-    if "head_dim" in config.to_dict() and config.head_dim is not None:
-        writer.add_key_length(config.head_dim)
-        writer.add_value_length(config.head_dim)
+    if head_dim := config.to_dict().get("head_dim"):
+        writer.add_key_length(head_dim)
+        writer.add_value_length(head_dim)
     rope = config.rope_parameters
     writer.add_rope_freq_base(rope["rope_theta"])
     if rope["rope_type"] == "llama3":  # as convert_hf_to_gguf.py
         freqs = rope["rope_theta"] ** -(torch.arange(0, config.head_dim, 2).float() / config.head_dim).numpy()
-        low = rope["original_max_position_embeddings"] / rope["low_freq_factor"]
-        high = rope["original_max_position_embeddings"] / rope["high_freq_factor"]
-        factors = []
-        for freq in freqs:
-            wavelength = 2 * np.pi / freq
-            smooth = (rope["original_max_position_embeddings"] / wavelength - rope["low_freq_factor"]) / (
-                rope["high_freq_factor"] - rope["low_freq_factor"])
-            factors.append(1 if wavelength < high else rope["factor"] if wavelength > low else
-                           1 / ((1 - smooth) / rope["factor"] + smooth))
-        writer.add_tensor("rope_freqs.weight", np.array(factors, np.float32))
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        turns = rope["original_max_position_embeddings"] * freqs / (2 * np.pi)
+        smooth = np.clip((turns - low) / (high - low), 0, 1)
+        writer.add_tensor("rope_freqs.weight", (1 / ((1 - smooth) / rope["factor"] + smooth)).astype(np.float32))
     if rope["rope_type"] == "longrope":
         original = config.original_max_position_embeddings
         writer.add_rope_scaling_orig_ctx_len(original)
@@ -111,10 +102,9 @@ def add_metadata(writer, config, architecture):
 
 def make(name, folder, seed):
     architecture, shape, types, other = CASES[name]
-    generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
+    generator, rng = torch.Generator().manual_seed(99 + seed), np.random.default_rng(99 + seed)
     model = make_golden.random_model(shape | dict(model_type=architecture), torch.float32, generator)
     config, parameters = model.config, dict(model.named_parameters())
-    folder.mkdir(parents=True, exist_ok=True)
     writer = gguf.GGUFWriter(folder / "model.gguf", architecture)
     add_metadata(writer, config, architecture)
     for short, module in names(architecture, config.num_hidden_layers):
@@ -138,16 +128,8 @@ def make(name, folder, seed):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    tokens = make_golden.save_golden(model, folder / "golden.safetensors", [3, 30], generator)
-    print(name, tokens)
-
-
-def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "tests/data/gguf")
-    for seed, name in enumerate(CASES):
-        if len(sys.argv) <= 2 or name in sys.argv[2:]:
-            make(name, root / name, 100 + seed)
+    return make_golden.save_golden(model, folder / "golden.safetensors", [3, 30], generator)
 
 
 if __name__ == "__main__":
-    main()
+    make_golden.make_all("tests/data/gguf", CASES, make)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tiny checkpoints of LLaMA and its families with the logits and greedy tokens that transformers computes for them in fp32.
+"""Makes tiny checkpoints of LLaMA and its families with the logits and greedy tokens that transformers computes in fp32.
 
     pip install torch transformers safetensors numpy
     scripts/make_golden.py [tests/data/golden [NAME ...]]
@@ -84,13 +84,15 @@ def randomise(model, dtype, generator):
 
 
 @torch.no_grad()
-def greedy(model, prompt):
-    ids, tokens, logits = list(prompt), [], []
-    for _ in range(STEPS + 1):
-        last = model(torch.tensor([ids])).logits[0, -1]
-        logits.append(last)
-        tokens.append(int(last.argmax()))
-        ids.append(tokens[-1])
+def greedy(model, prompt, steps, with_cache):
+    """Tokens and logits. LongRoPE needs a run without a KV cache: all keys have the factors of the last length."""
+    ids, cache, tokens, logits = torch.tensor([prompt], device=model.device), None, [], []
+    for _ in range(steps + 1):
+        out = model(ids, past_key_values=cache, use_cache=with_cache)
+        logits.append(out.logits[0, -1].float().cpu())
+        tokens.append(int(logits[-1].argmax()))
+        last = torch.tensor([tokens[-1:]], device=model.device)
+        cache, ids = (out.past_key_values, last) if with_cache else (None, torch.cat([ids, last], 1))
     return tokens, torch.stack(logits)
 
 
@@ -127,18 +129,14 @@ def random_model(config, dtype, generator):
     return model
 
 
-def save_golden(model, file, lengths, generator):
+def save_golden(model, file, lengths, generator, steps=STEPS, with_cache=False):
     """Random prompts of these lengths, and what the model makes of them. Returns the tokens."""
     prompts = torch.full((len(lengths), max(lengths)), -1, dtype=torch.int32)
-    tokens, logits = [], []
-    for i, length in enumerate(lengths):
-        prompt = torch.randint(3, model.config.vocab_size, (length,), generator=generator)
-        prompts[i, :length] = prompt
-        t, l = greedy(model, prompt.tolist())
-        tokens.append(t)
-        logits.append(l)
+    for row, length in zip(prompts, lengths):
+        row[:length] = torch.randint(3, model.config.vocab_size, (length,), generator=generator)
+    tokens, logits = zip(*(greedy(model, row[:n].tolist(), steps, with_cache) for row, n in zip(prompts, lengths)))
     save_file({"prompts": prompts, "tokens": torch.tensor(tokens, dtype=torch.int32),
-               "logits": torch.stack(logits).float().contiguous()}, file)
+               "logits": torch.stack(logits).contiguous()}, file)
     return tokens
 
 
@@ -146,7 +144,6 @@ def make(name, folder, seed):
     dtype, shard_bytes, shape = CASES[name]
     generator = torch.Generator().manual_seed(seed)
     model = random_model(SHARED | shape, dtype, generator)
-    folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.safetensors*"):
         old.unlink()
     save_checkpoint(model, folder, dtype, shard_bytes)
@@ -155,19 +152,23 @@ def make(name, folder, seed):
     tokens = save_golden(model, folder / "golden.safetensors", lengths, generator)
     if is_longrope:
         save_golden(model, folder / "golden_long.safetensors", [LONGROPE_LENGTH + 5, 60], generator)
-    size = sum(f.stat().st_size for f in folder.iterdir())
-    print(f"{folder}: {size / 1e3:.0f} kB, first tokens {[t[:4] for t in tokens]}")
-    return size
+    return tokens
 
 
-def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "tests/data/golden")
-    wanted = sys.argv[2:] or list(CASES)
-    total = sum(make(name, root / name, seed) for seed, name in enumerate(CASES, 1) if name in wanted)
-    print(f"{total / 1e3:.0f} kB")
-    if total >= 3_000_000:
-        sys.exit("the goldens must stay under 3 MB")
+def make_all(default_root, cases, make, most_bytes=3_000_000):
+    """The main() of a maker: makes the named folders, or all."""
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else default_root).resolve()
+    for seed, name in enumerate(cases, 1):
+        if name in (sys.argv[2:] or cases):
+            folder = root / name
+            folder.mkdir(parents=True, exist_ok=True)
+            tokens = make(name, folder, seed)
+            size = sum(f.stat().st_size for f in folder.iterdir())
+            print(f"{folder}: {size / 1e3:.0f} kB, first tokens {[t[:4] for t in tokens]}")
+    total = sum(f.stat().st_size for f in root.rglob("*") if f.is_file())
+    if total >= most_bytes:
+        sys.exit(f"{total / 1e6:.1f} MB; the goldens must stay under {most_bytes / 1e6} MB")
 
 
 if __name__ == "__main__":
-    main()
+    make_all("tests/data/golden", CASES, make)

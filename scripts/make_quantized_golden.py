@@ -8,18 +8,9 @@ transformers computes in fp32 from the dequantized weights.
     scripts/make_quantized_golden.py [tests/data/quantized [NAME...]]
 
 Each folder holds config.json and model.safetensors as the library writes them, and golden.safetensors
-(make_golden.py). Activations stay in fp32, also where the config quantizes them. Weights [N, K] that a run must see:
-    gptq   (q - (z + 1)) s; q, z: bits of qweight [K / pack, N], qzeros [K / g, N / pack], lowest first; the row of
-           z and s is g_idx[k]. checkpoint_format gptq_v2: (q - z) s. quant_method gptq; gptqmodel runs GPTQ
-    awq    (q - z) s; nibble i of a word of qweight [K, N / 8] and qzeros is column 0, 2, 4, 6, 1, 3, 5, 7 [i].
-           AutoAWQ's quantizer and WQLinear_GEMM pack, without its search for scales, which needs a GPU
-    ct_*, mixed, fp8_tensor, nvfp4, mxfp4: compressed-tensors, by llmcompressor, rounded to nearest
-           pack-quantized: (q - z) s of nibbles minus 8, lowest first; zeros [N / 8, K / g] are packed along N
-           int-quantized, float-quantized: q s
-           nvfp4-pack-quantized: e2m1 (s / global), low nibble first
-           mxfp4-pack-quantized: e2m1 2^(s - 127), the same
-    modelopt_nvfp4  e2m1 s s_2, the same; modelopt's NVFP4_DEFAULT_CFG and export_hf_checkpoint
-    fp8_block  q s of blocks of 128 x 128; transformers' Fp8Quantize, called directly, as its loader asks for a GPU
+(make_golden.py). Activations stay in fp32, also where the config quantizes them. AutoAWQ's search for scales needs a
+GPU and is left out; Fp8Quantize of transformers is called directly, as its loader asks for a GPU. The dequantizers
+below are the formulas of the formats.
 A second reading of each folder must give the same fp32 weights to the bit: transformers with compressed-tensors or
 FineGrainedFP8Config(dequantize=True), gptqmodel's dequantize_model, AutoAWQ's dequantize_gemm, ModelOpt's
 NVFP4QTensor. nvfp4, which compressed-tensors dequantizes in bf16, may differ by that rounding. The files in the tree
@@ -30,7 +21,6 @@ import contextlib
 import json
 import os
 import pathlib
-import sys
 import tempfile
 import types
 
@@ -41,7 +31,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import make_golden
 
 PROMPT_LENGTHS = [3, 17]
-MOST_BYTES = 1_500_000
 SMALL = make_golden.SHARED | dict(vocab_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=64)
 ONE_LAYER = dict(num_hidden_layers=1)
 WIDE = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=1)
@@ -146,6 +135,7 @@ def e2m1(bytes_):
 
 
 def dequantize_gptq(t, config):
+    """(q - (z + 1)) s, checkpoint_format gptq_v2: (q - z) s; g_idx[k] is the row of z and s."""
     bits = config["bits"]
     q, zeros, group = fields(t["qweight"], bits, 0), fields(t["qzeros"], bits, 1), t["g_idx"]
     if config["checkpoint_format"] == "gptq":
@@ -267,42 +257,25 @@ CASES = {
 }
 
 
-def make(name, folder, seed, work):
+def make(name, folder, seed):
     dtype, shape, quantizer, options = CASES[name]
     generator = torch.Generator().manual_seed(seed)
     model = make_golden.random_model(SMALL | shape, dtype, generator)
-    plain, out = work / "plain", work / "out"
-    model.to(dtype).save_pretrained(plain)
-    tokenizer(model.config.vocab_size).save_pretrained(plain)
-    out.mkdir()
-    quantizer(plain, out, **options)
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in ("config.json", "model.safetensors"):
-        (folder / file).write_bytes((out / file).read_bytes())
-
-    dense = dequantize(folder)
-    error = check(name, folder, dense, plain, work)
+    with tempfile.TemporaryDirectory() as work, contextlib.chdir(work):  # gptqmodel writes logs/
+        plain, out = pathlib.Path("plain").resolve(), pathlib.Path("out").resolve()
+        model.to(dtype).save_pretrained(plain)
+        tokenizer(model.config.vocab_size).save_pretrained(plain)
+        out.mkdir()
+        quantizer(plain, out, **options)
+        for file in ("config.json", "model.safetensors"):
+            (folder / file).write_bytes((out / file).read_bytes())
+        dense = dequantize(folder)
+        print(f"{name}: relative error {check(name, folder, dense, plain, pathlib.Path(work)):.3f}")
     # A new model: model.to(dtype) has rounded the frequencies of RoPE.
     model = make_golden.random_model(SMALL | shape, dtype, torch.Generator())
     model.load_state_dict(dense)
-    tokens = make_golden.save_golden(model, folder / "golden.safetensors", PROMPT_LENGTHS, generator)
-    size = sum(f.stat().st_size for f in folder.iterdir())
-    print(f"{folder}: {size / 1e3:.0f} kB, relative error {error:.3f}, first tokens {[t[:4] for t in tokens]}")
-    return size
-
-
-def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "tests/data/quantized").resolve()
-    for seed, name in enumerate(CASES, 1):
-        if sys.argv[2:] and name not in sys.argv[2:]:
-            continue
-        with tempfile.TemporaryDirectory() as work, contextlib.chdir(work):  # gptqmodel writes logs/
-            make(name, root / name, seed, pathlib.Path(work))
-    total = sum(f.stat().st_size for f in root.rglob("*") if f.is_file())
-    print(f"{total / 1e3:.0f} kB in all")
-    if total >= MOST_BYTES:
-        sys.exit(f"the checkpoints must stay under {MOST_BYTES / 1e6} MB")
+    return make_golden.save_golden(model, folder / "golden.safetensors", PROMPT_LENGTHS, generator)
 
 
 if __name__ == "__main__":
-    main()
+    make_golden.make_all("tests/data/quantized", CASES, make, most_bytes=1_500_000)

@@ -21,8 +21,9 @@ import statistics
 import sys
 from pathlib import Path
 
-from prediction_model import (A100, H100, Row, Source, Times, config_of, config_text, dims_of, key_of, op_of, predict,
-                              recorded, recorded_rows, refusals, rows_for_a100)
+from prediction_model import (A100, H100, Row, Source, Times, config_text, key_of, op_of, predict, recorded, recorded_rows,
+                              refusals, rows_for_a100)
+from sweep_rows import parse_problem, read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ["problem", "variant", "config", "recorded_us", "bytes", "flops", "bound", "floor_40gb_us",
@@ -45,9 +46,8 @@ MODELS = {"llama2-7b": (32, 4096, 11008, 32, 32, 32000, 512), "llama3-8b": (32, 
 def published(path):
     """{problem: {"A100": (us, framework), ...}}: the best published times of several GPUs."""
     times = {}
-    with open(path, newline="") as file:
-        for row in csv.DictReader(file):
-            times.setdefault(row["problem"], {})[row["gpu"]] = (float(row["us"]), row["framework"])
+    for row in read_rows(path):
+        times.setdefault(row["problem"], {})[row["gpu"]] = (float(row["us"]), row["framework"])
     return times
 
 
@@ -101,10 +101,9 @@ def step_problems(model):
 
 def step_over_sum(folder, model):
     """What a step takes over the sum of its ops, in the newest tuned run of the source with the nearest context."""
-    with open(folder / "decode.csv", newline="") as file:
-        runs = [row for row in csv.DictReader(file)
-                if row["model"] == model and row["batch"] == "1" and re.match("tuned|step$", row["plan_set"])
-                and "=" not in row["plan_set"]]
+    runs = [row for row in read_rows(folder / "decode.csv")
+            if row["model"] == model and row["batch"] == "1" and re.match("tuned|step$", row["plan_set"])
+            and "=" not in row["plan_set"]]
     nearest = min((abs(math.log(int(row["context"]) / MODELS[model][-1])) for row in runs), default=0)
     runs = [row for row in runs if abs(math.log(int(row["context"]) / MODELS[model][-1])) == nearest]
     return float(runs[-1]["us_per_token"]) / float(runs[-1]["sum_of_ops_us"]) if runs else 1.0
@@ -226,9 +225,9 @@ def published_backtest(known, source):
     """The same method on published times of cuBLAS: an A100 from the H200, both of which others measured."""
     errors = {"1 to 16": [], "64": [], "512, 2048": []}
     for key, on in known.items():
-        if op_of(key) == "linear" and {"A100", "H200"} <= on.keys():
-            dims = {name: int(value) for name, value in dims_of(key).items() if value.isdigit()}
-            tokens, k, n = dims["tokens"], dims["in"], dims["out"]
+        op, dims = parse_problem(key)
+        if op == "linear" and {"A100", "H200"} <= on.keys():
+            tokens, k, n = (int(dims[name]) for name in ("tokens", "in", "out"))
             times = Times(2 * (k * n + tokens * (k + n)), 2 * tokens * k * n)
             us = predict(key, times, Row(on["H200"][0], "cublaslt", {}), source, A100["80gb"])[0]
             group = "1 to 16" if tokens <= 16 else "64" if tokens <= 64 else "512, 2048"
@@ -276,8 +275,7 @@ def csv_text(rows):
 
 def refused_rows(program, path):
     """The rows of a predicted.csv that sm_80 refuses, each with the reason."""
-    with open(path, newline="") as file:
-        rows = [(row["problem"], row["variant"], row["config"]) for row in csv.DictReader(file)]
+    rows = [(row["problem"], row["variant"], row["config"]) for row in read_rows(path)]
     return list(refusals(program, [row for row in rows if row[1] != "cublaslt"]).values())
 
 
@@ -295,8 +293,7 @@ def without_dtype(key):
 
 def compare(wisdom, predicted):
     """Measured winners over the prediction for this card."""
-    with open(predicted, newline="") as file:
-        known = {without_dtype(row["problem"]): row for row in csv.DictReader(file)}
+    known = {without_dtype(row["problem"]): row for row in read_rows(predicted)}
     facts = json.loads((wisdom.parent / "device.json").read_text())
     card = "80gb" if facts.get("memory_bytes", 0) > 60e9 else "40gb"
     lines = []

@@ -17,6 +17,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from sweep_rows import parse_problem, read_rows
+
 # All sources are Hopper GPUs: the clock of their rows, and the shared memory of an SM.
 HOPPER_CLOCK_MHZ, HOPPER_SHARED_PER_SM = 1980, 228 << 10
 # mma.sync reaches about 63 % of the wgmma rate on Hopper (arXiv:2402.13499); on the A100 it is the only path.
@@ -104,11 +106,7 @@ def config_text(config):
 
 
 def op_of(key):
-    return key[:key.index("[")]
-
-
-def dims_of(key):
-    return config_of(key[key.index("[") + 1:-1])
+    return parse_problem(key)[0]
 
 
 def recorded_rows(paths):
@@ -116,15 +114,12 @@ def recorded_rows(paths):
     for path in paths:
         if path.stem.endswith("_peers"):  # other people's kernels
             continue
-        with open(path, newline="") as file:
-            reader = csv.DictReader(file)
-            if not {"problem", "variant", "status", "bytes", "shared_bytes"} <= set(reader.fieldnames or []):
-                continue
-            for row in reader:
-                if row["op"] not in ("launch", "step") and row["status"] == "ok" and row["cache"] == "cold":
-                    yield row["problem"], float(row["bytes"]), float(row["flops"]), Row(
-                        float(row["time_us"]), row["variant"], config_of(row["config"]),
-                        int(row["registers"] or 0), int(row["shared_bytes"] or 0))
+        for row in read_rows(path):
+            if (row.get("status") == "ok" and "shared_bytes" in row and row["op"] not in ("launch", "step")
+                    and row["cache"] == "cold"):
+                yield row["problem"], float(row["bytes"]), float(row["flops"]), Row(
+                    float(row["time_us"]), row["variant"], config_of(row["config"]),
+                    int(row["registers"] or 0), int(row["shared_bytes"] or 0))
 
 
 def recorded(folder, others=()):
@@ -239,7 +234,7 @@ def predict(key, times, row, source, target):
     floor = max(memory, compute)
     if source_compute > source_memory:
         compute /= min(source_compute / body, 1)
-        if blocks := blocks_of(op, dims_of(key), row.config):
+        if blocks := blocks_of(*parse_problem(key), row.config):
             compute *= (waves(blocks, target.sms, resident(row, target.shared_per_sm)) /
                         waves(blocks, source.sms, resident(row, HOPPER_SHARED_PER_SM)))
     else:

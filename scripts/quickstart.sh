@@ -5,14 +5,8 @@
 set -euo pipefail
 out=out
 case ${1-} in
-  --out)
-    out=${2:?--out needs a folder}
-    shift 2
-    ;;
-  --out=*)
-    out=${1#--out=}
-    shift
-    ;;
+  --out) out=${2:?--out needs a folder} && shift 2 ;;
+  --out=*) out=${1#--out=} && shift ;;
 esac
 if (($#)); then
   sed -n '2,4s/^# //p' "${BASH_SOURCE[0]}"

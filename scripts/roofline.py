@@ -3,10 +3,11 @@
 
 Reads device.json (measured peaks) and every sweep's CSV beside it; of each problem it draws the fastest cold row."""
 import argparse
-import csv
 import json
 import math
 from pathlib import Path
+
+from sweep_rows import fastest, read_rows
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 920, 460, 70, 20, 30, 52
 X_RANGE, Y_RANGE = (0.1, 6000), (0.1, 1200)  # FLOP/byte, TFLOP/s
@@ -18,28 +19,18 @@ FAMILIES = {
 }
 
 
-def fastest(folder: Path) -> dict[str, dict]:
-    """The fastest cold, verified row of each problem."""
-    best: dict[str, dict] = {}
+def winners(folder: Path) -> list[dict]:
+    """The fastest cold, verified row of each problem with arithmetic."""
+    rows = []
     for path in sorted(folder.glob("*.csv")):
-        with path.open(newline="") as file:
-            rows = csv.DictReader(file)
-            if not {"problem", "status", "flops", "time_us", "samples"} <= set(rows.fieldnames or ()):
-                continue
-            if path.name.endswith("_peers.csv"):
-                continue
-            for row in rows:
-                if row["status"] != "ok" or row["cache"] != "cold" or float(row["flops"] or 0) == 0:
-                    continue
-                known = best.get(row["problem"])
-                if known is None or float(row["time_us"]) < float(known["time_us"]):
-                    best[row["problem"]] = row
-    return best
+        if not path.name.endswith("_peers.csv"):
+            rows += [row for row in read_rows(path) if row.get("status") == "ok" and row["cache"] == "cold"
+                     and float(row["flops"] or 0) > 0]
+    return list(fastest(rows, lambda row: row["problem"]).values())
 
 
 def scale(value: float, limits: tuple[float, float], low: float, high: float) -> float:
-    share = (math.log10(value) - math.log10(limits[0])) / (math.log10(limits[1]) - math.log10(limits[0]))
-    return low + share * (high - low)
+    return low + math.log(value / limits[0]) / math.log(limits[1] / limits[0]) * (high - low)
 
 
 def x_of(intensity: float) -> float:
@@ -81,9 +72,9 @@ def draw(folder: Path) -> str:
     parts.append(text(x_of(0.55), y_of(0.55 * bandwidth) - 12, f"measured read bandwidth, {bandwidth:.2f} TB/s",
                       "start", f'transform="rotate(-31 {x_of(0.55):.1f} {y_of(0.55 * bandwidth) - 12:.1f})"'))
     parts.append(text(WIDTH - RIGHT - 6, y_of(peak) - 8, f"measured bf16 peak, {peak:.0f} TFLOP/s", "end"))
-    rows = fastest(folder)
+    rows = winners(folder)
     for at, (family, (color, ops)) in enumerate(FAMILIES.items()):
-        chosen = [r for r in rows.values() if r["op"] in ops and r["dtype"] == "bf16"]
+        chosen = [r for r in rows if r["op"] in ops and r["dtype"] == "bf16"]
         for row in chosen:
             intensity = float(row["flops"]) / float(row["bytes"])
             tflops = float(row["flops"]) / float(row["time_us"]) * 1e-6

@@ -14,17 +14,18 @@ import sys
 import tempfile
 
 import torch
-from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from make_golden import save_golden
 
 SHAPE = dict(vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=22,
              num_attention_heads=32, num_key_value_heads=4, head_dim=64, max_position_embeddings=2048,
              rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2)
 
 
-def make_model(seed):
+def make_model():
     """Random weights that keep activations and logits near 1, as `decode --random-weights` scales its own."""
-    torch.manual_seed(seed)
+    torch.manual_seed(1)
     config = LlamaConfig(**SHAPE)
     config._attn_implementation = "eager"
     model = LlamaForCausalLM(config).float().eval()
@@ -41,32 +42,6 @@ def make_model(seed):
     return model
 
 
-@torch.no_grad()
-def greedy(model, prompt, steps):
-    tokens, logits = [], []
-    ids, cache = torch.tensor([prompt], device=model.device), None
-    for _ in range(steps + 1):
-        out = model(ids, past_key_values=cache, use_cache=True)
-        cache = out.past_key_values
-        logits.append(out.logits[0, -1].float().cpu())
-        tokens.append(int(logits[-1].argmax()))
-        ids = torch.tensor([[tokens[-1]]], device=model.device)
-    return tokens, torch.stack(logits)
-
-
-def write_golden(model, lengths, steps, file):
-    prompts = torch.full((len(lengths), max(lengths)), -1, dtype=torch.int32)
-    tokens, logits = [], []
-    for i, length in enumerate(lengths):
-        prompt = torch.randint(3, SHAPE["vocab_size"], (length,))
-        prompts[i, :length] = prompt
-        t, l = greedy(model, prompt.tolist(), steps)
-        tokens.append(t)
-        logits.append(l)
-    save_file({"prompts": prompts, "tokens": torch.tensor(tokens, dtype=torch.int32),
-               "logits": torch.stack(logits).contiguous()}, file)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/warptune")
@@ -75,28 +50,22 @@ def main():
     parser.add_argument("--wisdom", default="", help="winners to use; none: decode's own choice")
     parser.add_argument("--lengths", default="1,17,200,333", help="prompt lengths, separated by commas")
     parser.add_argument("--steps", type=int, default=32)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", default="", help="folder of the checkpoint; empty: a temporary folder")
     args = parser.parse_args()
 
     torch.backends.cuda.matmul.allow_tf32 = False
     with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(args.folder or scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        model = make_model(args.seed).to("cuda" if torch.cuda.is_available() else "cpu")
+        folder = pathlib.Path(scratch)
+        model = make_model().to("cuda" if torch.cuda.is_available() else "cpu")
         lengths = [int(n) for n in args.lengths.split(",")]
-        write_golden(model, lengths, args.steps, folder / "golden.safetensors")
+        save_golden(model, folder / "golden.safetensors", lengths, None, args.steps, with_cache=True)
         # Saved in bf16, which holds these weights exactly; several shards, as large checkpoints have.
         model.bfloat16().save_pretrained(folder, max_shard_size="1GB")
         del model
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        torch.cuda.empty_cache()
 
         failed = []
         for dtype in args.dtype.split(","):
-            for plans in ([], ["--baseline", "naive"]):
-                if plans == [] and args.wisdom:
-                    plans = ["--wisdom", args.wisdom]
+            for plans in (["--wisdom", args.wisdom] if args.wisdom else [], ["--baseline", "naive"]):
                 command = [args.program, "decode", "--model", str(folder), "--device", args.device, "--dtype", dtype,
                            "--check", str(folder / "golden.safetensors"), "--csv", str(folder / "decode.csv")] + plans
                 print("$", " ".join(command), flush=True)

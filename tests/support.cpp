@@ -39,12 +39,30 @@ void compile_ahead(const DeviceFacts& facts, std::span<const ChosenConfig> confi
                });
 }
 
+/// Fails if a kernel uses more shared memory than its variant declares, or less without static shared memory.
+void expect_declared_shared_bytes(const ChosenConfig& c, const DeviceFacts& facts, std::int64_t used) {
+  constexpr std::int64_t kReservedBytes = 1024;  // of each block on an SM
+  const VariantValues values(*c.variant, c.problem, c.config, facts);
+  const std::int64_t declared = values.integer(c.variant->limits.shared_bytes);
+  if (declared == 0) return;
+  std::int64_t dynamic = 0;
+  for (const Stage* stage : active_kernels(*c.variant, c.problem, c.config))
+    dynamic = std::max(dynamic, launch_of(*c.variant, *stage, c.problem, c.config, facts).shared_bytes);
+  const std::int64_t blocks = c.config.find("blocks_per_sm") ? c.config["blocks_per_sm"] : 1;
+  const std::int64_t needed = blocks * (used + kReservedBytes) - kReservedBytes;
+  EXPECT_LE(needed, declared);
+  if (used == dynamic) {
+    EXPECT_EQ(needed, declared);
+  }
+}
+
 /// Fails if a configuration does not compile. It may need more than the device has.
 void expect_compiles(const Compiler& compiler, const ChosenConfig& c, const DeviceFacts& facts) {
   SCOPED_TRACE(c.problem.key() + " " + c.variant->name + " " + c.config.str() + " " + facts.arch);
   if (c.variant->stages.empty()) return;
   try {
-    inspect(compiler, *c.variant, c.problem, c.config, facts);
+    const Resources used = inspect(compiler, *c.variant, c.problem, c.config, facts);
+    expect_declared_shared_bytes(c, facts, used.shared_bytes);
   } catch (const ResourceError&) {
   } catch (const std::exception& e) {
     ADD_FAILURE() << e.what();

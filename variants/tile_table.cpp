@@ -17,6 +17,8 @@ const std::string kLoadsInFlight = "loads_in_flight<=kv_dtype>0||head_dim<=64?2:
 const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0",
                   kRows = "(pack_gqa==1?q_len*q_heads/kv_heads:q_len)",
                   kBlocks = "(batch*(pack_gqa==1?kv_heads:q_heads)*max(1,rint(" + kRows + "/tile_m)))";
+/// Weight rows per SM.
+const std::string kRowsOfSm = "((epilogue==2?2:1)*out/sms)";
 
 Tile tile(std::string op, std::string variant, Expression when, std::string config, std::string source,
           std::string measured_on = {}) {
@@ -146,11 +148,19 @@ std::vector<Tile> tile_rows() {
            "rows<=out<=64*sms?64:128 tile_k<=tokens<=32?128:64 stages<=12 warpgroups<=1 cluster_k<=2 "
            "cluster_m=1 evict_first=1 persistent=1 pdl<=1",
            "near the fastest of results/h200/linear_stream.csv", kH200),
-      tile("linear", "mma_cp_async", "tokens > 4 && (prologue != none || epilogue != none)",
-           "blocks_per_sm=1 warps_m<=tokens<=32?1:2 warps_k<=tokens<=32?4:2 rows<=tokens<=32?32:64 "
-           "tile_k<=tokens<=32?256:128 stages<=4 resident_x=0",
-           "as mma_bulk_copy, with less shared memory; libraries compute plain GEMMs only"),
       tile("linear", "cublaslt", "tokens > 4", "algo=0", "the first choice of the library's heuristic"),
+      tile("linear", "mma_cp_async", "4 < tokens <= 32",
+           "blocks_per_sm=1 warps_m=1 warps_k=4 rows<=32 tile_k<=256 stages<=4 resident_x=0 splits=1",
+           "as mma_bulk_copy, with less shared memory"),
+      tile("linear", "mma_cp_async", "32 < tokens <= 64 && " + kRowsOfSm + " <= 64",
+           "blocks_per_sm=1 warps_m<=2 warps_k<=2 rows<=64 tile_k<=128 stages<=4 resident_x=0 "
+           "splits<=" +
+               kRowsOfSm + "<=36?2:1",
+           "an H100 as sm_80: a group of rows per block, half of K each where rows are few"),
+      tile("linear", "mma_cp_async", "32 < tokens <= 64",
+           "blocks_per_sm=1 warps_m<=4 warps_k=1 rows<=1.4*" + kRowsOfSm +
+               " tile_k<=128 stages<=3 resident_x=0 splits=1",
+           "an H100 as sm_80: a group of rows per block"),
       tile(
           "linear", "wgmma", "has_wgmma && tokens >= 128",
           "tile_m=128 tile_n=tokens*out<24576*sms?128:256 stages<=tile_n==128?6:4 cluster<=2 group_m<=8 "

@@ -27,6 +27,7 @@ class LineProcess {
   LineProcess(const LineProcess&) = delete;
   LineProcess& operator=(const LineProcess&) = delete;
 
+  bool is_started() const { return why_not_started_.empty(); }
   /// Sends a line, without its newline; next_line() sends what the process has not read yet.
   void send(std::string_view line);
   /// The next line of the process.

@@ -81,8 +81,12 @@ std::string KernelSources::header(const std::string& name) const {
   throw CompileError(fmt::format("there is no header '{}'", name));
 }
 
-Compiler::Compiler(KernelSources sources, fs::path cache)
-    : sources_(std::move(sources)), cache_(std::move(cache)) {}
+Compiler::Compiler(KernelSources sources, fs::path cache, NvrtcCall nvrtc)
+    : sources_(std::move(sources)), cache_(std::move(cache)), nvrtc_(std::move(nvrtc)) {
+#if WARPTUNE_HAS_CUDA
+  if (!nvrtc_) nvrtc_ = run_nvrtc;
+#endif
+}
 
 void Compiler::make_cache() const {
   std::error_code error;
@@ -153,7 +157,7 @@ Cubin Compiler::compile(const std::string& file, const std::string& expression,
   for (const auto& [header, text] : files) key += header + '\0' + text + '\0';
   const CubinCache cache(cache_);
   if (auto cubin = cache.find(key)) return std::move(*cubin);
-  Cubin cubin = run_nvrtc(files, name, options);
+  Cubin cubin = nvrtc_(files, name, options);
   cache.save(key, cubin);
   return cubin;
 }
@@ -166,7 +170,7 @@ Cubin Compiler::compile(const CustomKernel& kernel, const Problem& problem, cons
   if (kernel.defines)
     for (std::string& option : kernel.defines(problem, config)) options.push_back(std::move(option));
   Cubin cubin = kernel.is_binary ? pick_kernel(kernel, name, arch)
-                                 : build_kernel(kernel, name, options, CubinCache(cache_), sources_);
+                                 : build_kernel(kernel, name, options, CubinCache(cache_), sources_, nvrtc_);
   check_arguments(kernel, cubin, kernel.arguments(problem, config));
   if (kernel.constants) check_constants(kernel.where, cubin.code, kernel.constants(problem, config));
   return cubin;

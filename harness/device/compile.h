@@ -1,6 +1,7 @@
 #pragma once
 // Run-time compilation of kernels (NVRTC) with a cubin cache on disk. Needs no GPU.
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,11 +43,16 @@ class KernelSources {
   std::filesystem::path folder_;
 };
 
+/// Compiles the kernel that a name expression names, with options. The first file is the program, the others
+/// are headers. Thread-safe. Throws CompileError.
+using NvrtcCall = std::function<Cubin(const CustomKernel::Files& files, const std::string& expression,
+                                      const std::vector<std::string>& options)>;
+
 class Compiler {
  public:
   /// `cache` empty: no cache on disk. The folder need not exist, and without one nothing is kept: what
-  /// compiles much calls make_cache() first.
-  Compiler(KernelSources sources, std::filesystem::path cache);
+  /// compiles much calls make_cache() first. `nvrtc` empty: the compiler runs in this process.
+  Compiler(KernelSources sources, std::filesystem::path cache, NvrtcCall nvrtc = {});
   /// Makes the folder of the cache. Throws InputError.
   void make_cache() const;
   /// Compiles the name expression for an architecture: "sm_80", "sm_90a", "sm_90a-as-sm_80" (facts_as()).
@@ -66,6 +72,7 @@ class Compiler {
                 const std::string& arch) const;
   KernelSources sources_;
   std::filesystem::path cache_;
+  NvrtcCall nvrtc_;
 };
 
 /// The folder of the cubin cache: $WARPTUNE_CACHE, else $XDG_CACHE_HOME/warptune, else ~/.cache/warptune.

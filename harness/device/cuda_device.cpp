@@ -118,7 +118,8 @@ class CudaDevice : public Device {
   std::size_t free_bytes() const override {
     std::size_t free = 0, total = 0;
     WARPTUNE_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    return free;
+    const PoolStats pool = pool_->stats();
+    return free + pool.reserved - pool.in_use;
   }
   Stream stream() const override { return {stream_}; }
   void upload(void* to, const void* from, std::size_t bytes, Stream stream) override {

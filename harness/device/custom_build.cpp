@@ -61,8 +61,8 @@ void expect_as_read(const CustomKernel& kernel, const Dependencies& dependencies
 
 /// Throws CompileError with the words of the compiler, or a sentence where the source has no such kernel.
 Cubin compile_source(const CustomKernel& kernel, const CustomKernel::Files& program, const std::string& name,
-                     const std::vector<std::string>& options) try {
-  return run_nvrtc(program, name, options);
+                     const std::vector<std::string>& options, const NvrtcCall& nvrtc) try {
+  return nvrtc(program, name, options);
 } catch (const CompileError& e) {
   expect_kernel(kernel, name);
   throw CompileError(fmt::format("{}: {}", kernel.where, e.what()));
@@ -90,8 +90,8 @@ std::string sizes_text(const std::vector<std::size_t>& sizes) {
 }  // namespace
 
 Cubin build_kernel(const CustomKernel& kernel, const std::string& name,
-                   const std::vector<std::string>& options, const CubinCache& cache,
-                   const KernelSources& own) {
+                   const std::vector<std::string>& options, const CubinCache& cache, const KernelSources& own,
+                   const NvrtcCall& nvrtc) {
   const SearchPath folders = SearchPath::of(kernel.options);
   std::string call = fmt::format("{}|{}|{}|", name, nvrtc_version(), kernel.file.string());
   for (const std::string& option : options) call += option + '|';
@@ -104,7 +104,8 @@ Cubin build_kernel(const CustomKernel& kernel, const std::string& name,
   const CustomKernel::Files program = program_of(kernel.file, kernel.files.front().second, folders, own);
   const auto included = included_files(program, options);
   if (!included)
-    return compile_source(kernel, program, name, options);  // nothing tells whether a cached one is stale
+    return compile_source(kernel, program, name, options,
+                          nvrtc);  // nothing tells whether a cached one is stale
   const Dependencies dependencies(*included, program, folders);
   expect_as_read(kernel, dependencies, folders);
   const bool is_listed = !dependencies.asks_for_files();
@@ -112,7 +113,7 @@ Cubin build_kernel(const CustomKernel& kernel, const std::string& name,
       call + dependencies.identity() + (is_listed ? std::string() : preprocessed_text(program, options));
   std::optional<Cubin> cubin = cache.find(key);
   if (!cubin) {
-    cubin = compile_source(kernel, program, name, options);
+    cubin = compile_source(kernel, program, name, options, nvrtc);
     if (!dependencies.hold(own, folders)) throw has_changed(kernel);
     cache.save(key, *cubin);
   }

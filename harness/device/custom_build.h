@@ -14,8 +14,8 @@ CustomKernel::Files all_files(const CustomKernel& kernel);
 /// Compiles the source, unless the cache has its code. Throws CompileError: the words of the compiler, or a
 /// sentence where the source has no such kernel or has changed since it was read.
 Cubin build_kernel(const CustomKernel& kernel, const std::string& name,
-                   const std::vector<std::string>& options, const CubinCache& cache,
-                   const KernelSources& own);
+                   const std::vector<std::string>& options, const CubinCache& cache, const KernelSources& own,
+                   const NvrtcCall& nvrtc);
 
 /// Takes the kernel from machine code. Throws CompileError where it has none for this architecture, or no
 /// such kernel.

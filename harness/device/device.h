@@ -120,6 +120,7 @@ class Device {
 
   /// Throws ResourceError with the requested and the free size where there is too little memory.
   virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Those of the device, and those that the pool keeps from it.
   virtual std::size_t free_bytes() const = 0;
   virtual Stream stream() const = 0;  // the device's main stream
   virtual void upload(void* to, const void* from, std::size_t bytes, Stream stream) = 0;

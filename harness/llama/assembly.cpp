@@ -60,7 +60,7 @@ Assembly::Assembly(const ModelConfig& config, const Weights& weights, const floa
 
 void Assembly::linear(const Problem& problem, const void* x, const Matrix& weight, const Buffer& bias,
                       void* y, Output output, const void* norm_weight, const void* residual,
-                      const Matrix* next_weight) {
+                      const NextGemm& next) {
   auto entry = book_.get(with_weights(problem, weight.format));
   const LinearArgs args{.x = x,
                         .weight = weight.weight.data(),
@@ -73,29 +73,29 @@ void Assembly::linear(const Problem& problem, const void* x, const Matrix& weigh
                           a.squares.as<float>(),
                           a.rows_b.data(),
                           a.squares.as<float>()}};
-  if (next_weight) {  // rows, or slots of packed rows
-    const Buffer& next = next_weight->weight;
-    all.next_weight = next.data();
+  if (next.weight) {  // rows, or slots of packed rows
+    const WeightFormat& format = next.weight->format;
+    all.next_weight = next.weight->weight.data();
     all.next_row_bytes =
-        next_weight->format.quantized()
-            ? static_cast<int>(packed_blocks_of_row(next_weight->format.weights, config_.hidden) *
-                               kBlockBytes)
-            : static_cast<int>(config_.hidden * static_cast<int>(size_of(weights_.dtype)));
-    all.next_rows = static_cast<int>(next.bytes() / static_cast<std::size_t>(all.next_row_bytes));
+        static_cast<int>(format.quantized() ? packed_blocks_of_row(format.weights, next.in) * kBlockBytes
+                                            : next.in * static_cast<int>(size_of(weights_.dtype)));
+    all.next_rows =
+        static_cast<int>(next.weight->weight.bytes() / static_cast<std::size_t>(all.next_row_bytes));
   }
   calls_.push_back({std::move(entry), args_of(problem, all, weight), {std::move(output)}, layer_});
 }
 
 void Assembly::linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
                                   const void* x, const Matrix& weight, const Buffer& bias,
-                                  const Buffer& norm_weight, const Matrix* next_weight) {
+                                  const Buffer& norm_weight, const NextGemm& next) {
   const Activations& a = activations_;
   if (fusion_.norm || fusion_.split_norm) {
     linear(problem, x, weight, bias, a.residual.data(),
            output(layer, norm, a.residual, config_.hidden, "residual"), norm_weight.data(), a.residual.data(),
-           next_weight);
+           next);
   } else {
-    linear(problem, x, weight, bias, a.rows_b.data(), output(layer, name, a.rows_b, config_.hidden));
+    linear(problem, x, weight, bias, a.rows_b.data(), output(layer, name, a.rows_b, config_.hidden), nullptr,
+           nullptr, {});
     add_norm(layer, norm, norm_weight);
   }
 }
@@ -172,7 +172,8 @@ void Assembly::qkv(int layer) {
   const Activations& a = activations_;
   const Problem problem = problems_.qkv(tokens_, layer == 0 && fusion_.split_norm ? Fusion{} : fusion_);
   linear(problem, rows_of(a, problem), w.qkv, {}, a.wide.data(),
-         output(layer, "linear_qkv", a.wide, config_.qkv_width()), w.input_norm.data());
+         output(layer, "linear_qkv", a.wide, config_.qkv_width()), w.input_norm.data(), nullptr,
+         {&w.o, config_.q_width()});
 }
 
 void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
@@ -283,14 +284,16 @@ void Assembly::finish_layer(int layer) {
   const Activations& a = activations_;
   if (!fusion_.o)
     linear_to_residual(layer, "linear_o", "add_rms_norm_attention", problems_.o(tokens_, fusion_),
-                       a.rows_a.data(), w.o, w.o_bias, w.attention_norm, &w.gate_up);
+                       a.rows_a.data(), w.o, w.o_bias, w.attention_norm, {&w.gate_up, config_.hidden});
   const Problem gate_up = problems_.gate_up(tokens_, fusion_);
+  const NextGemm down{&w.down, config_.intermediate};
   if (fusion_.swiglu) {
     linear(gate_up, rows_of(a, gate_up), w.gate_up, w.gate_up_bias, a.inner.data(),
-           output(layer, "swiglu", a.inner, config_.intermediate), w.attention_norm.data());
+           output(layer, "swiglu", a.inner, config_.intermediate), w.attention_norm.data(), nullptr, down);
   } else {
     linear(gate_up, rows_of(a, gate_up), w.gate_up, w.gate_up_bias, a.wide.data(),
-           output(layer, "linear_gate_up", a.wide, 2LL * config_.intermediate), w.attention_norm.data());
+           output(layer, "linear_gate_up", a.wide, 2LL * config_.intermediate), w.attention_norm.data(),
+           nullptr, down);
     add(book_.get(problems_.swiglu(tokens_)),
         SwigluArgs{.gate_up = a.wide.data(), .y = a.inner.data(), .tokens = tokens_},
         {output(layer, "swiglu", a.inner, config_.intermediate)});
@@ -298,7 +301,7 @@ void Assembly::finish_layer(int layer) {
   linear_to_residual(layer, "linear_down", "add_rms_norm_mlp", problems_.down(tokens_, fusion_),
                      a.inner.data(), w.down, w.down_bias,
                      last ? weights_.final_norm : weights_.layers[index + 1].input_norm,
-                     last ? nullptr : &weights_.layers[index + 1].qkv);
+                     last ? NextGemm{} : NextGemm{&weights_.layers[index + 1].qkv, config_.hidden});
   layer_ = -1;
 }
 

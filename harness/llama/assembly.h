@@ -64,6 +64,12 @@ class Assembly {
                          void* logits);
 
  private:
+  /// The GEMM that follows in the step; null: none, or one that nothing prefetches.
+  struct NextGemm {
+    const Matrix* weight = nullptr;
+    std::int64_t in = 0;  // columns
+  };
+
   template <class T>
   void add(std::shared_ptr<const PlanEntry> entry, const T& args, std::vector<Output> outputs) {
     calls_.push_back({std::move(entry), Args(args), std::move(outputs), layer_});
@@ -80,15 +86,13 @@ class Assembly {
     return {book_.ops(), config_, weights_.dtype, cache.format()};
   }
   /// `problem`: but for the format of `weight`. `norm_weight` and `residual`: null where the problem has no
-  /// such prologue or epilogue. `next_weight`: of the GEMM that reads the output, which a kernel may
-  /// prefetch; null: none.
+  /// such prologue or epilogue. A kernel may prefetch the weights of `next`.
   void linear(const Problem& problem, const void* x, const Matrix& weight, const Buffer& bias, void* y,
-              Output output, const void* norm_weight = nullptr, const void* residual = nullptr,
-              const Matrix* next_weight = nullptr);
+              Output output, const void* norm_weight, const void* residual, const NextGemm& next);
   /// A GEMM that ends in the residual stream, and the norm that follows; `norm` names both.
   void linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
                           const void* x, const Matrix& weight, const Buffer& bias, const Buffer& norm_weight,
-                          const Matrix* next_weight);
+                          const NextGemm& next);
   /// [head_dim / 2]; zeros where the layer does not rotate.
   const float* inv_freq(int layer) const;
   /// Adds rows_b to the residual stream, with ranks that of all, and applies the norm of `weight`.

@@ -12,8 +12,8 @@ namespace {
 constexpr std::array<std::string_view, 9> kNames = {"ok",       "constraint",   "compile_error",
                                                     "resource", "launch_error", "wrong_result",
                                                     "timeout",  "crash",        "too_fast"};
-constexpr std::array<std::string_view, 6> kSamplings = {"screened", "abandoned",   "single",
-                                                        "finalist", "other_cache", "rerun"};
+constexpr std::array<std::string_view, 7> kSamplings = {
+    "screened", "abandoned", "single", "finalist", "other_cache", "rerun", "fresh_process"};
 }  // namespace
 
 std::string_view name_of(Status status) { return kNames[static_cast<std::size_t>(status)]; }

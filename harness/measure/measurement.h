@@ -25,12 +25,13 @@ Status parse_status(std::string_view name);
 
 /// How the times of a row were sampled. The order and names are those of the CSV column `sampling`.
 enum class SamplingClass {
-  screened,     // in the screening: short, before finalists are chosen
-  abandoned,    // in the screening, ended early: surely slower than the best
-  single,       // the only configuration of its problem
-  finalist,     // interleaved with the other finalists, in the sweep's cache state
-  other_cache,  // a finalist in another cache state
-  rerun         // a winner, timed again by `rerun`
+  screened,      // in the screening: short, before finalists are chosen
+  abandoned,     // in the screening, ended early: surely slower than the best
+  single,        // the only configuration of its problem
+  finalist,      // interleaved with the other finalists, in the sweep's cache state
+  other_cache,   // a finalist in another cache state
+  rerun,         // a winner, timed again by `rerun`
+  fresh_process  // a finalist, timed again in a process that has timed nothing else of its problem
 };
 std::string_view name_of(SamplingClass sampling);
 /// Throws InputError for an unknown name.

@@ -50,7 +50,7 @@ bool is_first_row(const CsvRow& row) {
   const std::string cache = field(row, "cache");
   const SamplingClass sampling = sampling_of(row);
   return !is_launch_row(row) && (cache == "cold" || cache == "hot") && sampling != SamplingClass::finalist &&
-         sampling != SamplingClass::other_cache;
+         sampling != SamplingClass::other_cache && sampling != SamplingClass::fresh_process;
 }
 
 std::string key_of(const CsvRow& row, const std::string& stamp) {

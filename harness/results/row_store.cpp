@@ -53,7 +53,8 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
 }
 
 void RowStore::keep(const std::string& key, const KnownRow& row, bool is_first) {
-  const auto [it, is_new] = (is_first ? known_ : later_).try_emplace(key, row);
+  const bool is_fresh = row.measurement.sampling == SamplingClass::fresh_process;
+  const auto [it, is_new] = (is_first ? known_ : is_fresh ? fresh_ : later_).try_emplace(key, row);
   if (is_new) return;
   const int rows = it->second.rows + 1;
   if (!is_first || rank(row.measurement) >= rank(it->second.measurement)) it->second = row;
@@ -68,6 +69,11 @@ const KnownRow* RowStore::known(const std::string& key) const {
 const KnownRow* RowStore::later(const std::string& key) const {
   const auto it = later_.find(key);
   return it == later_.end() ? nullptr : &it->second;
+}
+
+const KnownRow* RowStore::in_fresh_process(const std::string& key) const {
+  const auto it = fresh_.find(key);
+  return it == fresh_.end() ? nullptr : &it->second;
 }
 
 void RowStore::append(SweepRow row) {

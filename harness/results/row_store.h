@@ -39,6 +39,8 @@ class RowStore {
   /// The newest row with this key that is no first measurement (a finalist's time, a launch floor), or
   /// nullptr.
   const KnownRow* later(const std::string& key) const;
+  /// The newest row with this key of a fresh process, or nullptr.
+  const KnownRow* in_fresh_process(const std::string& key) const;
   /// Queues a row; its samples go to the samples file. Waits while the queue is full. Throws the error of an
   /// earlier row.
   void append(SweepRow row);
@@ -56,8 +58,8 @@ class RowStore {
  private:
   std::unique_ptr<CsvFile> csv_, samples_;
   std::unique_ptr<Journal> journal_;
-  std::map<std::string, KnownRow> known_, later_;  // by source key and by code key
-  std::set<std::array<std::string, 3>> has_code_;  // problem, variant, configuration
+  std::map<std::string, KnownRow> known_, later_, fresh_;  // by source key and by code key
+  std::set<std::array<std::string, 3>> has_code_;          // problem, variant, configuration
 
   void keep(const std::string& key, const KnownRow& row, bool is_first);
   void write_all(const std::stop_token& stop);

@@ -39,6 +39,23 @@ Assignment config_of(const std::string& text, std::map<std::string, std::vector<
   return config;
 }
 
+/// The default tiles of the problem of a row, as the row's columns variant and config; none of a problem or
+/// an architecture that this program does not know.
+std::vector<std::string> default_tiles_of(const OpTable& ops, const CsvRow& row) try {
+  const std::string& key = row.at("problem");
+  const auto open = key.find('[');
+  if (open == std::string::npos || !key.ends_with(']')) return {};
+  auto dims = parse_pairs(std::string_view(key).substr(open + 1, key.size() - open - 2));
+  std::erase_if(dims, [](const auto& dim) { return dim.first == "dtype"; });
+  const Problem problem = ops.find(key.substr(0, open)).op.problem(dims, parse_dtype(row.at("dtype")));
+  std::vector<std::string> tiles;
+  for (const DefaultTile& tile : ops.default_tiles(problem, known_device(row.at("arch"))))
+    tiles.push_back(tile.variant->name + " " + tile.config.str());
+  return tiles;
+} catch (const InputError&) {
+  return {};
+}
+
 double quantile(const std::vector<double>& sorted, double q) {
   return sorted[static_cast<std::size_t>(std::lround(q * static_cast<double>(sorted.size() - 1)))];
 }
@@ -61,6 +78,7 @@ std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesy
     RecordedSpace recorded;
     std::map<std::string, std::size_t> at;  // by variant and configuration
     std::map<std::string, std::vector<std::string>> labels;
+    std::vector<std::string> tiles;
   };
   std::map<std::string, Collected> problems;
   for (const CsvRow& row : read_sweep(csv)) {
@@ -70,6 +88,7 @@ std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesy
     const std::string key = problem + (row.at("cache") == "hot" ? " hot" : "");
     if (!problems.contains(key)) order.push_back(key);
     Collected& c = problems[key];
+    if (c.recorded.problem.empty()) c.tiles = default_tiles_of(ops, row);
     c.recorded.problem = key;
     SearchCandidate candidate{.variant = row.at("variant"), .config = config_of(row.at("config"), c.labels)};
     candidate.registers = number_of(row.at("registers"));
@@ -89,7 +108,9 @@ std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesy
   }
   std::vector<RecordedSpace> spaces;
   for (const std::string& key : order) {
-    RecordedSpace& recorded = problems[key].recorded;
+    auto& [recorded, at, labels, tiles] = problems[key];
+    for (const std::string& tile : tiles)
+      if (const auto it = at.find(tile); it != at.end()) recorded.space.likely.push_back(it->second);
     recorded.best_us = std::ranges::min(recorded.times_us);
     if (std::isfinite(recorded.best_us)) spaces.push_back(std::move(recorded));
   }

@@ -20,7 +20,8 @@ struct RecordedSpace {
 
 /// The problems of a sweep's CSV whose key matches `pattern` (a regular expression, core/pattern.h)
 /// and that have at least one time. The last row of a configuration counts, without rows of finalists: a
-/// strategy knows only the times of the screening. Throws InputError.
+/// strategy knows only the times of the screening. Searches begin with the default tiles, as those of `tune`.
+/// Throws InputError.
 std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesystem::path& csv,
                                            const std::string& pattern);
 

@@ -16,6 +16,7 @@ constexpr std::size_t kMaxObservations = 160;  // per model; the fastest are kep
 constexpr std::size_t kMaxPredicted = 2048;    // candidates evaluated per step and model
 constexpr double kSlowest = 1.4;               // log: slower times are clipped to 4 times the best
 constexpr double kHopeless = 0.4;              // log: a variant 1.5 times slower than the best is dropped
+constexpr std::size_t kStarts = 8;  // of all models together, but one of each at least
 constexpr int kTurn = 4;                       // every so many proposals, the least tried variant is next
 
 /// Candidates that one model describes.
@@ -221,10 +222,12 @@ class Surrogate final : public Strategy {
 std::unique_ptr<Strategy> make_guided(const SearchSpace& space, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<SearchRegion> regions;
-  for (const VariantGrid& grid : grids_of(space)) {
+  const auto grids = grids_of(space);
+  const std::size_t most = std::max<std::size_t>(1, kStarts / std::max<std::size_t>(1, grids.size()));
+  for (const VariantGrid& grid : grids) {
     SearchRegion region{.members = grid.members(), .model = GaussianProcess(grid.point(0).size())};
     for (std::size_t m = 0; m < grid.members().size(); ++m) region.points.push_back(grid.point(m));
-    const std::size_t want = std::min<std::size_t>(2 + grid.axes() / 2, 1 + grid.members().size() / 16);
+    const std::size_t want = std::min({2 + grid.axes() / 2, 1 + grid.members().size() / 16, most});
     region.starts = far_apart(region.points, want, random);
     regions.push_back(std::move(region));
   }

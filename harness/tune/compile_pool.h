@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "harness/device/compile.h"
+#include "harness/device/nvrtc_processes.h"
 
 namespace warptune {
 
@@ -79,6 +79,10 @@ class CompilePool {
   std::vector<std::jthread> threads_;
 };
 
+/// Processes for compile jobs, which end a compilation that hangs: later than CompilePool::take() gives up.
+inline NvrtcCall nvrtc_for(std::filesystem::path program, double compile_seconds) {
+  return nvrtc_in_processes(std::move(program), 2 * compile_seconds);
+}
 /// The function that compiles a task for a device. The compiler must outlive it.
 CompilePool::Compile compile_with(const Compiler& compiler, DeviceFacts facts);
 

@@ -108,6 +108,10 @@ const KnownRow* DeviceRows::finalist(const SweepItem& item, const Candidate& c) 
   return store_.later(key(item, c));
 }
 
+const KnownRow* DeviceRows::in_fresh_process(const SweepItem& item, const Candidate& c) const {
+  return store_.in_fresh_process(key(item, c));
+}
+
 bool DeviceRows::has_launch_floors() const {
   return store_.later(key(launch_problem(), kGraphNode, {}, "hot", launch_stamp())) &&
          store_.later(key(launch_problem(), kSingleLaunch, {}, "isolated", launch_stamp()));

@@ -27,6 +27,8 @@ class DeviceRows {
   const KnownRow* known(const SweepItem& item, const Candidate& candidate) const;
   /// The newest row of the candidate as a finalist, or nullptr.
   const KnownRow* finalist(const SweepItem& item, const Candidate& candidate) const;
+  /// Its newest row of a fresh process, or nullptr.
+  const KnownRow* in_fresh_process(const SweepItem& item, const Candidate& candidate) const;
   /// `cache`: the value of the column `cache`, if it is not the item's.
   void write(const SweepItem& item, const Candidate& candidate, const Measurement& measurement,
              const char* cache = nullptr);

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "harness/core/print.h"
 #include "harness/measure/tuning_ranges.h"
 #include "harness/results/published.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_file.h"
-#include "harness/tune/finalists.h"
 
 namespace warptune {
 namespace {
@@ -33,7 +33,7 @@ DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceW
       options_(options),
       worker_(worker),
       schedule_(std::move(schedule)),
-      compiler_(KernelSources(), default_cache_folder()),
+      compiler_(KernelSources(), default_cache_folder(), nvrtc_for(options.program, options.compile_seconds)),
       rows_(compiler_, worker.facts(), store, schedule_, options.retry),
       screening_(sweep_, options_, schedule_, compile_with(compiler_, worker.facts()), compile_jobs, worker_,
                  rows_) {
@@ -58,6 +58,7 @@ TuneSummary DeviceTuner::run(Progress& progress, const TimeLimit& limit) {
   for (; solved < schedule_.size() && (solved == 0 || !limit.is_over()); ++solved)
     solve(schedule_[solved], progress);
   summary_.problems_left = schedule_.size() - solved;
+  time_in_fresh_process(progress, limit);
   rows_.flush();
   summary_.busy_seconds = worker_.busy_seconds();
   summary_.worker_seconds = worker_.working_seconds();
@@ -109,9 +110,50 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
                                : "; no winner of the wisdom: its inputs are changed";
   progress.finish(
       fmt::format("{}: {:.2f} us{}, {}{}{}{}", name, m.time_us, floor, plan_name(c), tied, slowed, note));
+  summary_.winners.push_back(winner_of(item, trials, *choice));
+  Solved solved{&problem, std::move(trials), *choice, summary_.winners.size() - 1};
+  if (needs_fresh_process(solved)) solved_.push_back(std::move(solved));
+}
+
+ProblemWinner DeviceTuner::winner_of(const SweepItem& item, const Trials& trials,
+                                     const Choice& choice) const {
+  const Candidate& c = trials.candidates[choice.winner];
+  const Measurement& m = trials.measurements[choice.winner];
   Speed speed = speed_of(item, trials, m);
   speed.published = published_time(worker_.facts().name, item.entry->op, item.problem.key());
-  summary_.winners.push_back({item.problem, name, c.variant->name, c.config(), m, std::move(speed)});
+  return {item.problem,    label_of(item.entry->op, item.problem.key()), c.variant->name, c.config(), m,
+          std::move(speed)};
+}
+
+/// Not `rerun`, whose process is fresh, and not a winner that has such a row from an earlier run.
+bool DeviceTuner::needs_fresh_process(const Solved& solved) const {
+  const SweepItem& item = *solved.problem->item;
+  return sweep_.fresh_process && options_.rerun == 0 && item.finalists > 0 &&
+         (solved.trials.any_new ||
+          !rows_.in_fresh_process(item, solved.trials.candidates[solved.choice.winner]));
+}
+
+void DeviceTuner::time_in_fresh_process(Progress& progress, const TimeLimit& limit) {
+  if (solved_.empty()) return;
+  worker_.renew();
+  worker_.begin_problem();  // each job makes inputs and a reference
+  std::size_t timed = 0;
+  for (; timed < solved_.size() && !limit.is_over(); ++timed) {
+    auto& [problem, trials, choice, winner] = solved_[timed];
+    const SweepItem& item = *problem->item;
+    const std::size_t before = choice.winner;
+    if (!warptune::time_in_fresh_process(item, choice, trials, worker_, rows_, options_.log)) continue;
+    remember(item, trials, choice);
+    summary_.winners[winner] = winner_of(item, trials, choice);
+    progress.finish(
+        fmt::format("{}: in a fresh process {:.2f} us, {} wins over {}",
+                    label_of(item.entry->op, item.problem.key()), trials.measurements[choice.winner].time_us,
+                    plan_name(trials.candidates[choice.winner]), plan_name(trials.candidates[before])));
+  }
+  if (timed < solved_.size())
+    print(options_.log,
+          "note: {} winners were not timed in a fresh process; the budget of the sweep is spent\n",
+          solved_.size() - timed);
 }
 
 /// A sweep that times a problem cold and hot keeps the cold winner: a model runs cold. Times on changed

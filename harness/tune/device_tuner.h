@@ -6,13 +6,12 @@
 
 #include "harness/tune/device_rows.h"
 #include "harness/tune/device_worker.h"
+#include "harness/tune/finalists.h"
 #include "harness/tune/progress.h"
 #include "harness/tune/screening.h"
 #include "harness/tune/summary.h"
 
 namespace warptune {
-
-struct Choice;
 
 class DeviceTuner {
  public:
@@ -30,7 +29,18 @@ class DeviceTuner {
   TuneSummary run(Progress& progress, const TimeLimit& limit);
 
  private:
+  /// A problem with its winner.
+  struct Solved {
+    const ScheduledProblem* problem;
+    Trials trials;
+    Choice choice;
+    std::size_t winner;  // its place in the summary
+  };
   void solve(const ScheduledProblem& problem, Progress& progress);
+  ProblemWinner winner_of(const SweepItem& item, const Trials& trials, const Choice& choice) const;
+  bool needs_fresh_process(const Solved& solved) const;
+  /// Times the winners in a new worker, and replaces those that lose there.
+  void time_in_fresh_process(Progress& progress, const TimeLimit& limit);
   bool kept(const SweepItem& item) const;
   /// Puts the choice into the wisdom. Returns the old winner where it stays instead.
   std::optional<Winner> remember(const SweepItem& item, const Trials& trials, const Choice& choice);
@@ -43,6 +53,7 @@ class DeviceTuner {
   DeviceRows rows_;
   Screening screening_;
   TuneSummary summary_;
+  std::vector<Solved> solved_;  // where the sweep wants a fresh process
 };
 
 }  // namespace warptune

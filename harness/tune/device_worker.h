@@ -47,6 +47,8 @@ class DeviceWorker {
   void know_peaks(const std::filesystem::path& file);
   /// The cost of a launch; without samples on the host.
   LaunchFloors launch_floors();
+  /// The next job starts a new process.
+  void renew() { workers_.renew(); }
   /// The next job is the first of a problem: it has more time.
   void begin_problem() { first_ = true; }
   /// A worker that cannot be replaced counts as a crash of the job. Throws InputError where the device is

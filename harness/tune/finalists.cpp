@@ -1,5 +1,7 @@
 #include "harness/tune/finalists.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -12,6 +14,7 @@ namespace warptune {
 namespace {
 
 constexpr int kRounds = 21;
+constexpr int kContenders = 3;       // that a fresh process times
 constexpr double kCannotWin = 1.05;  // the lower end of an interval over the upper end of the fastest one
 
 using Indices = std::vector<std::size_t>;
@@ -48,7 +51,76 @@ bool recall(const SweepItem& item, const Indices& finalists, Trials& trials, con
   return true;
 }
 
+/// Times configurations interleaved. Nothing where that fails; the log then has the reason.
+std::vector<FinalistTimes> interleaved_times(const SweepItem& item, const Indices& indices,
+                                             const Trials& trials, bool other_caches, DeviceWorker& worker,
+                                             std::FILE* log) {
+  FinalistsJob job{.problem = item.problem,
+                   .options = item.options,
+                   .rounds = kRounds,
+                   .finalists = {},
+                   .other_caches = other_caches};
+  for (const std::size_t i : indices)
+    job.finalists.push_back({trials.candidates[i].variant->name, trials.candidates[i].config()});
+  try {
+    return worker.time(job);
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::exception& e) {
+    print(log, "{}: the finalists could not be timed again ({})\n", item.problem.key(), e.what());
+    return {};
+  }
+}
+
+/// The winner and the fastest others, which may replace it.
+Indices contenders(const Trials& trials, const Choice& choice) {
+  Indices all = choose_finalists(trials.measurements, kContenders);
+  if (std::ranges::find(all, choice.winner) == all.end()) all.back() = choice.winner;
+  return all;
+}
+
 }  // namespace
+
+std::string difference_in_fresh_process(const Measurement& before, const Measurement& fresh) {
+  if (fresh.status != Status::ok || before.status != Status::ok) return {};
+  const auto [low, high] = std::minmax(before.time_us, fresh.time_us);
+  const bool overlap = before.ci_low_us <= fresh.ci_high_us && fresh.ci_low_us <= before.ci_high_us;
+  if (overlap || high <= low * (1 + kSameTime)) return {};
+  return fmt::format("{:.4g} us in the process of the sweep, {:.4g} us in a fresh one", before.time_us,
+                     fresh.time_us);
+}
+
+std::optional<Choice> choice_after(std::span<const Measurement> fresh, std::size_t winner) {
+  const auto choice = choose_winner(fresh);
+  if (!choice || choice->winner == winner || std::ranges::count(choice->tied, winner) > 0)
+    return std::nullopt;
+  return choice;
+}
+
+bool time_in_fresh_process(const SweepItem& item, Choice& choice, Trials& trials, DeviceWorker& worker,
+                           DeviceRows& rows, std::FILE* log) {
+  const Indices timed = contenders(trials, choice);
+  const std::vector<FinalistTimes> times = interleaved_times(item, timed, trials, false, worker, log);
+  if (times.empty()) return false;
+  std::vector<Measurement> fresh = trials.measurements;
+  keep_finalists(timed, fresh);
+  for (std::size_t t = 0; t < timed.size(); ++t) {
+    const std::size_t i = timed[t];
+    const Measurement& before = trials.measurements[i];
+    fresh[i] = times[t].main;
+    fresh[i].resources = before.resources;
+    fresh[i].sampling = SamplingClass::fresh_process;
+    if (const std::string note = difference_in_fresh_process(before, fresh[i]); !note.empty())
+      fresh[i].detail += (fresh[i].detail.empty() ? "" : "; ") + note;
+    rows.write(item, trials.candidates[i], fresh[i]);
+  }
+  const auto better = choice_after(fresh, choice.winner);
+  if (!better) return false;
+  choice = *better;
+  trials.measurements = std::move(fresh);
+  for (const std::size_t i : timed) trials.runs[i] = rows.run_id();
+  return true;
+}
 
 std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count,
                                           std::span<const std::size_t> peers) {
@@ -97,22 +169,9 @@ std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
 void time_finalists(const SweepItem& item, const Indices& finalists, Trials& trials, DeviceWorker& worker,
                     DeviceRows& rows, std::FILE* log) {
   if (finalists.empty() || (!trials.any_new && recall(item, finalists, trials, rows))) return;
-  FinalistsJob job{.problem = item.problem,
-                   .options = item.options,
-                   .rounds = kRounds,
-                   .finalists = {},
-                   .other_caches = item.other_caches};
-  for (const std::size_t i : finalists)
-    job.finalists.push_back({trials.candidates[i].variant->name, trials.candidates[i].config()});
-  std::vector<FinalistTimes> times;
-  try {
-    times = worker.time(job);
-  } catch (const InputError&) {
-    throw;
-  } catch (const std::exception& e) {
-    print(log, "{}: the finalists could not be timed again ({})\n", item.problem.key(), e.what());
-    return;
-  }
+  std::vector<FinalistTimes> times =
+      interleaved_times(item, finalists, trials, item.other_caches, worker, log);
+  if (times.empty()) return;
   keep_finalists(finalists, trials.measurements);
   for (std::size_t f = 0; f < finalists.size(); ++f) {
     const Candidate& candidate = trials.candidates[finalists[f]];

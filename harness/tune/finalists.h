@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "harness/measure/measurement.h"
@@ -40,5 +41,15 @@ struct Choice {
 /// median overlap or their medians differ by less than kSameTime. The simplest of these wins: least shared
 /// memory, then fewest registers, then canonical order. Nothing where no configuration is ok.
 std::optional<Choice> choose_winner(std::span<const Measurement> measurements);
+
+/// Times the winner and the fastest others, three in all, in the worker, which is a fresh process, and writes
+/// their rows. A row whose interval and that of the sweep's process do not overlap says so. True where
+/// another one wins: then `choice` and `trials` are those of the fresh process.
+bool time_in_fresh_process(const SweepItem& item, Choice& choice, Trials& trials, DeviceWorker& worker,
+                           DeviceRows& rows, std::FILE* log);
+/// "10.1 us in the process of the sweep, 12.3 us in a fresh one"; empty where the times agree.
+std::string difference_in_fresh_process(const Measurement& before, const Measurement& fresh);
+/// The choice of a fresh process; nothing where `winner` stays, which ties with the fastest.
+std::optional<Choice> choice_after(std::span<const Measurement> fresh, std::size_t winner);
 
 }  // namespace warptune

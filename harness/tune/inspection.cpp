@@ -252,7 +252,8 @@ std::size_t inspect_arch(const CompileList& list, const Compiler& compiler, cons
 std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
   std::vector<DeviceFacts> devices;
   for (const std::string& arch : options.archs) devices.push_back(known_device(arch));
-  const Compiler compiler(KernelSources(), default_cache_folder());
+  const Compiler compiler(KernelSources(), default_cache_folder(),
+                          nvrtc_for(options.program, kMaxCompileSeconds));
   compiler.make_cache();
   std::unique_ptr<CsvFile> csv;
   if (!options.csv.empty()) {

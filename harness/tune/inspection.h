@@ -19,7 +19,8 @@ struct InspectOptions {
   int sample = 0;                  // limit of configurations per problem and variant; 0: all
   int per_variant = 0;             // limit of configurations per variant of the sweep; 0: all
   int compile_jobs = 0;            // compile threads; 0: all hardware threads but one
-  std::filesystem::path csv;       // a row per configuration; empty: none
+  std::filesystem::path program = "/proc/self/exe";  // started as `program nvrtc`
+  std::filesystem::path csv;                         // a row per configuration; empty: none
   std::FILE* log = stdout;
 };
 

@@ -218,7 +218,8 @@ StepTuner::StepTuner(const OpTable& ops, const TuneOptions& options, DeviceWorke
       worker_(worker),
       store_(store),
       wisdom_(store.csv().parent_path() / "wisdom.json"),
-      compiler_(KernelSources(), default_cache_folder()) {}
+      compiler_(KernelSources(), default_cache_folder(),
+                nvrtc_for(options.program, options.compile_seconds)) {}
 
 /// A hash of the plans with the code that they have now.
 std::string StepTuner::code_of(const StepPlans& step) const {

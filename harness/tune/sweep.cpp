@@ -52,12 +52,29 @@ class Loader {
   Sweep load() {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops', 'models' or 'steps'");
-    yaml_.expect_keys(
-        root, "a sweep",
-        {"name",    "device",       "dtypes",      "cache",        "seed",        "inputs",
-         "output",  "sampling",     "finalists",   "other_caches", "max_configs", "constraint_rows",
-         "missing", "prune",        "strategy",    "ops",          "models",      "steps",
-         "kernels", "kernel_files", "ops_defined", "tune"});
+    yaml_.expect_keys(root, "a sweep", {"name",
+                                        "device",
+                                        "dtypes",
+                                        "cache",
+                                        "seed",
+                                        "inputs",
+                                        "output",
+                                        "sampling",
+                                        "finalists",
+                                        "other_caches",
+                                        "fresh_process",
+                                        "max_configs",
+                                        "constraint_rows",
+                                        "missing",
+                                        "prune",
+                                        "strategy",
+                                        "ops",
+                                        "models",
+                                        "steps",
+                                        "kernels",
+                                        "kernel_files",
+                                        "ops_defined",
+                                        "tune"});
     read_name(root);
     if (defines_kernels(root)) {
       sweep_.kernels.paths = {std::filesystem::absolute(path_)};
@@ -76,6 +93,7 @@ class Loader {
     if (root["max_configs"]) max_configs_ = max_configs_of(yaml_, root["max_configs"]);
     if (root["finalists"]) finalists_ = count_of(yaml_, root["finalists"], "finalists");
     if (root["other_caches"]) other_caches_ = yaml_.yes(root["other_caches"], "'other_caches'");
+    if (root["fresh_process"]) sweep_.fresh_process = yaml_.yes(root["fresh_process"], "'fresh_process'");
     if (root["missing"]) sweep_.missing = yaml_.yes(root["missing"], "'missing'");
     if (root["constraint_rows"])
       sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");

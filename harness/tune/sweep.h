@@ -16,6 +16,7 @@ struct Sweep {
   std::string name;
   std::string device = "auto";
   std::filesystem::path output = "results";
+  bool fresh_process = false;      // winners are timed again in a process of their own, at the end
   bool missing = false;            // only problems that the wisdom does not know (tune/missing.h)
   bool constraint_rows = false;    // write a row for each configuration that the constraints exclude
   std::vector<std::string> prune;  // conditions on compiled resources: such a configuration is not run

@@ -2,10 +2,8 @@
 
 #include <signal.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "harness/core/error.h"
+#include "harness/core/line_channel.h"
 #include "harness/core/rank_group.h"
 #include "harness/core/rank_identity.h"
 #include "harness/llama/tensor_parallel.h"
@@ -27,42 +26,6 @@
 namespace warptune {
 using Json = nlohmann::json;
 namespace {
-
-/// Reads and writes lines on file descriptors.
-class LineChannel {
- public:
-  LineChannel(int in, int out) : in_(in), out_(out) {}
-
-  std::optional<std::string> read() {
-    for (;;) {
-      if (const auto end = text_.find('\n'); end != std::string::npos) {
-        std::string line = text_.substr(0, end);
-        text_.erase(0, end + 1);
-        return line;
-      }
-      char buffer[4096];
-      const ssize_t n = ::read(in_, buffer, sizeof buffer);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return std::nullopt;
-      text_.append(buffer, static_cast<std::size_t>(n));
-    }
-  }
-
-  void write(const Json& json) {
-    // Messages of libraries may not be UTF-8.
-    const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-    for (std::size_t at = 0; at < line.size();) {
-      const ssize_t n = ::write(out_, line.data() + at, line.size() - at);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) std::_Exit(1);  // the parent is gone
-      at += static_cast<std::size_t>(n);
-    }
-  }
-
- private:
-  int in_, out_;
-  std::string text_;
-};
 
 /// Allocates until the process fails; its memory limit protects the machine.
 [[noreturn]] void use_all_memory() {

@@ -29,6 +29,8 @@ class WorkerGroup {
   /// Starts them and returns the facts of the first device. Throws InputError (no such device, devices of
   /// two kinds) or runtime_error.
   DeviceFacts start(double seconds);
+  /// The next job starts new processes.
+  void renew() { end(); }
   /// DeviceFacts::id of each device.
   const std::vector<std::string>& ids() const { return ids_; }
   /// Measures the peaks of the first device, for all, and returns the facts with them.

@@ -43,6 +43,23 @@ __device__ __forceinline__ void prefetch_next_weight(const Args& args) {
   if constexpr (kMib != 0) bulk_prefetch_rows_l2<kMib>(args.next_weight, args.next_rows, args.next_row_bytes);
 }
 
+/// Prefetches the first kMib MiB of the next GEMM's weights to the L2 as a grid ends, so that memory stays
+/// busy until the next kernel has started: for GPUs without dependent launch. All kThreads threads of the
+/// last 1024 blocks, about as many as run at a time, when they have consumed their own weights.
+template <int kMib, int kThreads, class Args>
+__device__ __forceinline__ void prefetch_next_weight_at_end(const Args& args) {
+  if constexpr (kMib != 0) {
+    constexpr int kLine = 128;  // bytes
+    const int last = min_of(gridDim.x, 1024), part = static_cast<int>(blockIdx.x + last - gridDim.x);
+    const int count = ceil_div(kMib << 20, kLine * last);
+    const long long lines = static_cast<long long>(args.next_rows) * args.next_row_bytes / kLine;
+    const auto end = static_cast<int>(min(lines, (part + 1LL) * count));
+    if (part >= 0)
+      for (int i = part * count + threadIdx.x; i < end; i += kThreads)
+        prefetch_l2(static_cast<const char*>(args.next_weight) + static_cast<long long>(i) * kLine);
+  }
+}
+
 /// Whether an epilogue adds a residual.
 template <int kEpilogue>
 inline constexpr bool kAddsResidual = kEpilogue == kEpilogueAdd || kEpilogue == kEpilogueAddRms;

@@ -2,6 +2,7 @@
 // Grid: a block has kWarps / kWarpsPerRow groups; a group of kWarpsPerRow warps computes kRows output rows.
 // Loads: 16-byte read-only loads without an L1 line, kUnroll per row and thread in flight (gemv.cuh); the
 //   first ones are issued before pdl_wait().
+// L2 prefetch: the last blocks prefetch kTailPrefetch MiB of the next GEMM's weights.
 // Sync: the warps of a group add their partial sums in shared memory, one __syncthreads(). Argmax:
 //   argmax.cuh.
 // Fused: RMSNorm multiplies x by the weight of the norm on the way, sums its squares, and scales the outputs;
@@ -14,9 +15,9 @@
 namespace warptune {
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWarps,
-          int kWarpsPerRow, int kRows, int kUnroll>
+          int kWarpsPerRow, int kRows, int kUnroll, int kTailPrefetch>
 __global__ void __launch_bounds__(kWarps * 32)
-    linear_gemv_vectorized(LinearArgsOf<kPrologue, kEpilogue> args) {
+    linear_gemv_vectorized(LinearArgsOf<kPrologue, kEpilogue, kTailPrefetch> args) {
   constexpr bool kNorm = kPrologue == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu;
   constexpr int kLanes = kWarpsPerRow * 32, kGroups = kWarps / kWarpsPerRow;
   constexpr int kOutputs = kSwiglu ? kRows / 2 : kRows, kResults = kOutputs * kTokens;  // per group
@@ -44,6 +45,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   const T* norm_weight = nullptr;
   if constexpr (kNorm) norm_weight = static_cast<const T*>(args.norm_weight);
   rows.main_loop(static_cast<const T*>(args.x), norm_weight);
+  prefetch_next_weight_at_end<kTailPrefetch, kWarps * 32>(args);
 
   __shared__ float partial[kWarps][kRows * kTokens];
   __shared__ float squares[kNorm ? kWarps : 1][kTokens];

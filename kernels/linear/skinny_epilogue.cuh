@@ -39,10 +39,46 @@ __device__ __forceinline__ void add_warps(float* partial, int of_warp, int count
   }
 }
 
-/// The sum of one partial result over the warps that split K or, after add_warps(), over the cluster.
+/// Adds the partial sums of the blocks that split K: each writes its own to the workspace, and the last one
+/// to do so adds all of them in the order of the blocks, in shared memory. Whether this block is the last.
+/// Workspace: unsigned counters[ranges][groups], then from byte kPartialOffset
+///   float partial[ranges][groups][kSplits][kTokens][kPitch].
+template <class S, int kPartialOffset>
+__device__ __forceinline__ bool add_blocks(const typename S::Args& args, const SkinnyShared<S>& shared,
+                                           int group) {
+  constexpr int kVectors = S::kTokens * S::kPitch / 4;
+  const int ranges = static_cast<int>(gridDim.x) / S::kSplits,
+            tile = static_cast<int>(blockIdx.x) / S::kSplits *
+                       ceil_div(ceil_div(S::kOut, ranges), S::kGroupOutputs) +
+                   group;
+  auto* const own = reinterpret_cast<float4*>(shared.partial());
+  auto* const all = reinterpret_cast<float4*>(static_cast<unsigned char*>(args.workspace) + kPartialOffset) +
+                    static_cast<long long>(tile) * S::kSplits * kVectors;
+  const auto add = [](float4& sum, const float4& v) {
+    sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
+  };
+  for (int i = threadIdx.x; i < kVectors; i += S::kThreads) {
+    float4 sum = own[i];
+#pragma unroll
+    for (int w = 1; w < S::kWarpsK; ++w) add(sum, own[w * (S::kPartial / 4) + i]);
+    __stcg(all + SkinnyWork<S>::rank_in_range() * kVectors + i, sum);
+  }
+  if (!is_last_block<S::kThreads>(static_cast<unsigned*>(args.workspace) + tile, S::kSplits)) return false;
+  for (int i = threadIdx.x; i < kVectors; i += S::kThreads) {
+    float4 sum = __ldcg(all + i);
+#pragma unroll
+    for (int block = 1; block < S::kSplits; ++block) add(sum, __ldcg(all + block * kVectors + i));
+    own[i] = sum;
+  }
+  named_barrier_sync(1, S::kThreads);
+  return true;
+}
+
+/// The sum of one partial result over the warps that split K, or over the cluster after add_warps(). After
+/// add_blocks() it is the sum of all.
 template <class S>
 __device__ __forceinline__ float sum_partial(const float* partial, int of_warp) {
-  constexpr int kCount = S::kCluster > 1 ? S::kCluster : S::kWarpsK;
+  constexpr int kCount = S::kSplits > 1 ? 1 : S::kCluster > 1 ? S::kCluster : S::kWarpsK;
   float parts[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
@@ -104,8 +140,8 @@ __device__ __forceinline__ void store_fragments(const typename S::Args& args, co
 }
 
 /// Epilogue of a group whose sums lie in shared memory: adds the partial sums, scales, and stores `outputs`
-/// outputs from `first` on. The blocks of a cluster share them.
-template <class S>
+/// outputs from `first` on. The blocks of a cluster share them; of kSplits blocks the last stores all.
+template <class S, int kPartialOffset>
 __device__ __forceinline__ void store_group(const typename S::Args& args, const SkinnyShared<S>& shared,
                                             int group, int first, int outputs, bool last, int lane) {
   const float* const partial = shared.partial();
@@ -118,8 +154,10 @@ __device__ __forceinline__ void store_group(const typename S::Args& args, const 
     arrive_in_cluster<S>(shared.partial_full(), lane);
     mbarrier_wait_cluster(shared.partial_full(), group % 2);
   }
+  if constexpr (S::kSplits > 1)
+    if (!add_blocks<S, kPartialOffset>(args, shared, group)) return;
   if (S::kScalesSums && group == 0) compute_scales<S>(args, shared);
-  const int rank = SkinnyWork<S>::cluster_rank();
+  const int rank = S::kCluster > 1 ? SkinnyWork<S>::rank_in_range() : 0;
 #pragma unroll 2
   for (int i = rank * S::kThreads + threadIdx.x; i < S::kTokens * S::kGroupOutputs;
        i += S::kCluster * S::kThreads) {

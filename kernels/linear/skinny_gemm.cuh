@@ -11,26 +11,29 @@ namespace warptune {
 /// The problem, the configuration and the layout of the shared memory, which
 /// variants/linear/streaming_mma.cpp repeats.
 template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_,
-          int kWarpsM_, int kWarpsK_, int kRows_, int kTileK_, int kStages_, bool kResidentX_, int kCluster_>
+          int kWarpsM_, int kWarpsK_, int kRows_, int kTileK_, int kStages_, bool kResidentX_, int kCluster_,
+          int kSplits_ = 1>
 struct SkinnyGemm {
   using T = T_;
   using Args = LinearArgsOf<kPrologue_, kEpilogue_>;
   using Key = SortKey<T, kOut_>;
   static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_;
   static constexpr int kWarpsM = kWarpsM_, kWarpsK = kWarpsK_, kRows = kRows_, kTileK = kTileK_,
-                       kStages = kStages_, kCluster = kCluster_;
+                       kStages = kStages_;
+  /// Blocks that split K: of a cluster, or any, which add their sums in the workspace.
+  static constexpr int kCluster = kCluster_, kSplits = kSplits_, kBlocksK = kCluster * kSplits;
   static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kArgmax = kEpilogue == kEpilogueArgmax, kResidentX = kResidentX_;
   /// Whether the tokens of x, or the sums, are multiplied by 1 / RMS.
   static constexpr bool kScalesX = kNorm && kScalesBeforeRounding<T>, kScalesSums = kNorm && !kScalesX;
   static constexpr int kWarps = kWarpsM * kWarpsK, kThreads = 32 * kWarps;  // consumers
-  static constexpr bool kSplitK = kWarpsK * kCluster > 1;  // partial sums go through shared memory
+  static constexpr bool kSplitK = kWarpsK * kBlocksK > 1;  // partial sums go through shared memory
   static constexpr int kTokenTiles = ceil_div(kTokens, 8), kPaddedTokens = 8 * kTokenTiles;
   static constexpr int kRowTiles = kRows / kWarpsM / 16;    // m16 tiles of a warp
   static constexpr int kFragments = kTileK / 16 / kWarpsK;  // k16 fragments of a warp and stage
   static constexpr int kSlotsOfUnit = kSwiglu ? 2 : 1;      // 8 outputs: gate rows, up rows
   static constexpr int kGroupOutputs = kRows / kSlotsOfUnit;
-  static constexpr int kSteps = ceil_div(kIn, kTileK), kMaxSteps = ceil_div(kSteps, kCluster);
+  static constexpr int kSteps = ceil_div(kIn, kTileK), kMaxSteps = ceil_div(kSteps, kBlocksK);
 
   // Bytes.
   static constexpr int kColumnTiles = kTileK / 64, kSlotBytes = 1024 * kColumnTiles,
@@ -48,32 +51,33 @@ struct SkinnyGemm {
 
   static_assert(kTileK % 64 == 0 && kTileK % (16 * kWarpsK) == 0 && kRows % (16 * kWarpsM) == 0);
   static_assert((kFragments & (kFragments - 1)) == 0 && kStages >= 2 && kTokens <= 64);
+  static_assert(kSplits == 1 || (kCluster == 1 && !kNorm && !kArgmax && !kSwiglu));
 };
 
-/// What a block computes: outputs in groups, and steps of kTileK columns. All blocks of a cluster have the
-/// same outputs. Ranges of outputs are even to one output, but the last tile of a range is whole slots of 8
-/// rows: it overlaps the first rows of the next range. Every second cluster computes its groups in reverse
-/// order, so that both read these rows at about the same time, once from memory.
+/// What a block computes: outputs in groups, and steps of kTileK columns. The kBlocksK blocks that split K
+/// have the same range of outputs. Ranges are even to one output, but the last tile of a range is whole slots
+/// of 8 rows: it overlaps the first rows of the next range. Every second range is computed in reverse order,
+/// so that both read these rows at about the same time, once from memory.
 template <class S>
 struct SkinnyWork {
-  /// Products of outputs and clusters, or of slots and groups, need 64 bits.
+  /// Products of outputs and ranges, or of slots and groups, need 64 bits.
   static constexpr bool kManyOutputs = S::kOut >= 1 << 21;
 
   int first, outputs, groups, first_step, steps;
   bool reverse;
 
   __device__ __forceinline__ SkinnyWork() {
-    const unsigned clusters = gridDim.x / S::kCluster, cluster = blockIdx.x / S::kCluster;
-    const int rank = cluster_rank();
+    const unsigned ranges = gridDim.x / S::kBlocksK, range = blockIdx.x / S::kBlocksK;
+    const int rank = rank_in_range();
     using Product = typename Conditional<kManyOutputs, unsigned long long, unsigned>::type;
-    first = static_cast<int>(Product{S::kOut} * cluster / clusters);
-    outputs = static_cast<int>(Product{S::kOut} * (cluster + 1) / clusters) - first;
+    first = static_cast<int>(Product{S::kOut} * range / ranges);
+    outputs = static_cast<int>(Product{S::kOut} * (range + 1) / ranges) - first;
     groups = ceil_div(outputs, S::kGroupOutputs);
-    first_step = S::kSteps * rank / S::kCluster;
-    steps = S::kSteps * (rank + 1) / S::kCluster - first_step;
-    reverse = cluster % 2 != 0;
+    first_step = S::kSteps * rank / S::kBlocksK;
+    steps = S::kSteps * (rank + 1) / S::kBlocksK - first_step;
+    reverse = range % 2 != 0;
   }
-  static __device__ __forceinline__ int cluster_rank() { return static_cast<int>(blockIdx.x) % S::kCluster; }
+  static __device__ __forceinline__ int rank_in_range() { return static_cast<int>(blockIdx.x) % S::kBlocksK; }
 
   struct Group {
     int begin, end;  // outputs

@@ -2,15 +2,17 @@
 // Streaming tensor-core GEMM for 2 to 64 tokens (skinny GEMM), persistent blocks. The kernels add the loads:
 // mma_bulk_copy.cu (TMA, sm_90) and mma_cp_async.cu (sm_80).
 // Operands: weights are the M operand of mma.sync m16n8k16, tokens are N: 8 tokens waste no tensor-core work.
-// Grid: clusters of kCluster blocks. A cluster owns a contiguous range of outputs and computes it in groups
-//   of at most kRows weight rows; its blocks split K. One group where registers hold it: then x is read once.
+// Grid: kBlocksK blocks, a cluster or any, own a contiguous range of outputs and compute it in groups of at
+// most
+//   kRows weight rows; they split K. One group where registers hold it: then x is read once.
 // Roles: producer warps fill a kStages-deep pipeline of tiles [kRows, kTileK] of weight, with the same
 //   columns of x [tokens, kTileK], or, with kResidentX, with x in the first group only: it then stays in
 //   shared memory. kWarpsM x kWarpsK consumer warps: kWarpsM split the rows, kWarpsK the columns of every
 //   stage.
 // Sync: full and empty mbarrier per stage. At the end of a group the sums of the warps that split K are added
-//   in shared memory, those of the blocks of a cluster through distributed shared memory, both in a fixed
-//   order; without a split of K a warp stores its fragments. The producers meanwhile load the next group.
+//   in shared memory, those of the blocks of a cluster through distributed shared memory, those of other
+//   blocks by the last of them through the workspace, all in a fixed order; without a split of K a warp
+//   stores its fragments. The producers meanwhile load the next group.
 // Fused: RMSNorm multiplies the fragments of x by the weight of the norm, sums the squares of x on the way
 //   and scales the outputs (fp16: reads x before, and scales the fragments); with SwiGLU 8 gate rows and
 //   their 8 up rows are one m16 tile; for argmax neighboring lanes reduce the keys of a token in every group
@@ -171,7 +173,7 @@ __device__ __forceinline__ void multiply_stage(SkinnySums<S>& sums, unsigned wei
 }
 
 /// A consumer warp: multiplies the stages and stores the outputs of every group.
-template <class S>
+template <class S, int kPartialOffset = 0>
 __device__ __forceinline__ void consume(const typename S::Args& args, const SkinnyShared<S>& shared) {
   const SkinnyWork<S> work;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -212,7 +214,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
           named_barrier_sync(1, S::kThreads);
       }
       store_partial<S>(shared, sums, warp_m, warp_k, lane);
-      store_group<S>(args, shared, group, begin, end - begin, group + 1 == work.groups, lane);
+      store_group<S, kPartialOffset>(args, shared, group, begin, end - begin, group + 1 == work.groups, lane);
     } else {
       if (S::kScalesSums && group == 0) {
         named_barrier_sync(1, S::kThreads);

@@ -37,8 +37,8 @@ class Run:
 
     def __init__(self, path):
         self.name = path.parent.parent.name
-        self.rows = [row for row in evidence.rows_of(path) if row["op"] != "launch"]
-        self.samples = evidence.rows_of(path.with_suffix(".samples.csv"))
+        self.rows = [row for row in csv.DictReader(path.open(newline="")) if row["op"] != "launch"]
+        self.samples = list(csv.DictReader(path.with_suffix(".samples.csv").open(newline="")))
 
 
 def write(path, runs, keep=None, slow=(), factor=1.0):

@@ -58,11 +58,6 @@ def compare(program, base, now, *options):
     return json.loads(run([program, "compare", base, now, "--format", "json", *options], (0, 1, 2, 3)))
 
 
-def rows_of(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def write_csv(path, rows):
     """Rows are dictionaries with one set of keys; fractions are rounded to six digits."""
     path.parent.mkdir(parents=True, exist_ok=True)

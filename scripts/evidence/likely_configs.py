@@ -34,7 +34,7 @@ def problems_of(wisdom):
 
 def distance(a, b):
     total = 0
-    for name in a.keys() | b.keys():
+    for name in sorted(a.keys() | b.keys()):  # the order of a sum decides ties
         x, y = a.get(name), b.get(name)
         if x == y:
             continue

@@ -7,22 +7,19 @@ Writes python_torch.csv, a row per quantity: its value, its unit, the bar (the v
 measured on. Host time of a call is the least of 5 means over 200 eager calls. Exits with 1 if a bar is not met.
 """
 
-import argparse
 import copy
-import csv
 import ctypes
 import importlib.util
-import pathlib
-import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import evidence
+
 MOST_HOST_US = 6
 CALLS = 200
 
 
 def example():
-    path = ROOT / "examples" / "python" / "llama_torch.py"
+    path = evidence.ROOT / "examples" / "python" / "llama_torch.py"
     spec = importlib.util.spec_from_file_location("llama_torch", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -30,21 +27,16 @@ def example():
 
 
 class Rows:
-    """The CSV, written row by row so that a failure keeps what was measured."""
+    """The CSV, written again with each row so that a failure keeps what was measured."""
 
     def __init__(self, path, columns):
-        self._columns = columns
-        self._file = path.open("w", newline="")
-        self._writer = csv.writer(self._file)
-        self._writer.writerow(["quantity", "value", "unit", "bar", *columns])
-        self.missed = []
+        self._path, self._columns, self._rows, self.missed = path, columns, [], []
 
-    def add(self, quantity, value, unit, bar=None):
-        cells = [quantity, f"{value:.5g}", unit, "" if bar is None else f"{bar:.5g}"]
-        self._writer.writerow(cells + list(self._columns.values()))
-        self._file.flush()
+    def add(self, quantity, value, unit, bar=""):
+        self._rows.append({"quantity": quantity, "value": f"{value:.5g}", "unit": unit, "bar": bar, **self._columns})
+        evidence.write_csv(self._path, self._rows)
         print(f"{quantity}: {value:.5g} {unit}", flush=True)
-        if bar is not None and not value <= bar:
+        if bar != "" and not value <= bar:
             self.missed.append(f"{quantity} is {value:.3g} {unit}, the bar is {bar:.3g}")
 
 
@@ -67,9 +59,7 @@ def calls_of_a_layer(torch, ops, model, state):
         "attention_decode": lambda: ops.attention_decode(q, layer.k, layer.v, state.lengths),
         "add_rms_norm, outputs given": lambda: ops.add_rms_norm(rows, rows, norm, out=sums),
         "rope_append, output given": lambda: ops.rope_append(qkv, layer.k, layer.v, *place, rope, out=q),
-        "attention_decode, output given": lambda: ops.attention_decode(
-            q, layer.k, layer.v, state.lengths, out=attended
-        ),
+        "attention_decode, output given": lambda: ops.attention_decode(q, layer.k, layer.v, state.lengths, out=attended),
         "torch.rms_norm": lambda: torch.nn.functional.rms_norm(rows, norm.shape, norm),
         "torch.linear": lambda: torch.nn.functional.linear(rows, layer.qkv),
     }
@@ -87,7 +77,7 @@ def measure_calls(torch, llama, ops, model, state, rows):
     for name, call in calls_of_a_layer(torch, ops, model, state).items():
         host = min(llama.seconds(torch, call, CALLS)[0] for _ in range(5))
         ours = not name.startswith("torch.")
-        rows.add(f"host time of a call, {name}", 1e6 * host, "us", MOST_HOST_US if ours else None)
+        rows.add(f"host time of a call, {name}", 1e6 * host, "us", MOST_HOST_US if ours else "")
     call = calls_of_a_layer(torch, ops, model, state)["rms_norm"]
     graph = torch.cuda.CUDAGraph(keep_graph=True)
     with torch.cuda.graph(graph):
@@ -131,29 +121,23 @@ def measure_model(torch, llama, ops, rows):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("winners", help="a folder of `warptune export`")
-    arguments.add_argument("--out", type=pathlib.Path, default=ROOT / "out" / "evidence", help="folder of the CSV")
-    given = arguments.parse_args()
+    parser = evidence.parser(__doc__)
+    parser.add_argument("winners", help="a folder of `warptune export`")
+    given = parser.parse_args()
     try:
         import torch
         import transformers
         import warptune
     except ImportError as error:
-        sys.exit(f"python_torch: {error.name} is not installed")
+        evidence.stop(f"{error.name} is not installed")
     if not torch.cuda.is_available():
-        sys.exit("python_torch: there is no GPU here")
-    given.out.mkdir(parents=True, exist_ok=True)
-    columns = {
-        "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
+        evidence.stop("there is no GPU here")
+    columns = {"device": torch.cuda.get_device_name(), "torch": torch.__version__,
+               "transformers": transformers.__version__}
     rows = Rows(given.out / "python_torch.csv", columns)
     with torch.inference_mode():
         measure_model(torch, example(), warptune.load(given.winners, pdl=True), rows)
-    print("python_torch:", "; ".join(rows.missed) if rows.missed else "every bar is met")
-    sys.exit(1 if rows.missed else 0)
+    evidence.verdict("python_torch", not rows.missed, "; ".join(rows.missed) or "every bar is met")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,8 @@ regress() {
 #: lessons/measuring.md: racecheck is silent where it sees every barrier, and finds the race -> racecheck_pipeline.csv
 racecheck_pipeline() {
   local cases=(one_lane_arrives all_lanes_arrive one_lane_arrives_with_proxy_fence plain_stores race) i wrong hazards
-  build racecheck_pipeline
+  nvcc -std=c++20 -O3 -arch=sm_90a -diag-suppress 1886 -I"$root" -o "$work/racecheck_pipeline" \
+    "$here/racecheck_pipeline.cu"
   echo case,hazards,wrong_sums > "$out/racecheck_pipeline.csv"
   for i in "${!cases[@]}"; do
     wrong=$("$work/racecheck_pipeline" "$i")
@@ -90,19 +91,6 @@ profile() {
   done
   rm -f "$out/counters.csv"
   "$program" counters --wisdom "$wisdom" --problem "$pattern" --device "$device" --csv "$out/counters.csv"
-}
-
-# --- What the hardware does: programs on sm_90a that explain their columns ---
-
-#: lessons/step.md: a load of x queues after bulk copies of weights -> copy_queue.csv
-copy_queue() {
-  build copy_queue
-  "$work/copy_queue" > "$out/copy_queue.csv"
-}
-#: lessons/linear.md: weights stream faster with an L2 promotion of 128 bytes and copies of 2 KB -> weight_stream.csv
-weight_stream() {
-  build weight_stream
-  "$work/weight_stream" > "$out/weight_stream.csv"
 }
 
 # --- Tables of times ---
@@ -166,12 +154,6 @@ two_gpus() {
 #: decode.md: logits and tokens of a 1.1B model are those of transformers
 validate_hf() {
   "$root/scripts/validate_hf.py" --program "$program" --device "$device" --wisdom "$wisdom"
-}
-
-# Compiles NAME.cu of this folder.
-build() {
-  nvcc -std=c++20 -O3 -arch=sm_90a -diag-suppress 1886 -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers \
-    -I"$root" -o "$work/$1" "$here/$1.cu"
 }
 
 out=$root/out/evidence program=${WARPTUNE:-$root/build/warptune} tests=$root/build/tests device=auto

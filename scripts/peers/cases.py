@@ -72,10 +72,6 @@ def rotate(x, cos, sin):
     return torch.cat((low * cos - high * sin, high * cos + low * sin), dim=-1).to(x.dtype)
 
 
-def rope(q, cos, sin):
-    return rotate(q, cos, sin)
-
-
 def rope_append_of(q_heads: int, kv_heads: int) -> Callable:
     def rope_append(qkv, sequence, position, inv_freq, k_cache, v_cache):
         q, k, v = qkv.split((q_heads, kv_heads, kv_heads), dim=1)
@@ -119,9 +115,6 @@ def rope_cases(tokens: int, q_heads: int, kv_heads: int, head_dim: int) -> Itera
     first = capacity - tokens
     rows = (q_heads + 2 * kv_heads) * head_dim
 
-    def frequencies() -> torch.Tensor:
-        return 10000.0 ** (-torch.arange(0, head_dim, 2, device=DEVICE).float() / head_dim)
-
     cache = Input(uniform(1, kv_heads, capacity, head_dim), cold=True)
     yield from eager_and_compiled(
         op="rope_append",
@@ -132,16 +125,9 @@ def rope_cases(tokens: int, q_heads: int, kv_heads: int, head_dim: int) -> Itera
             "qkv": activation(tokens, q_heads + 2 * kv_heads, head_dim),
             "sequence": Input(lambda: torch.zeros(tokens, dtype=torch.int64, device=DEVICE)),
             "position": Input(lambda: torch.arange(first, first + tokens, device=DEVICE)),
-            "inv_freq": Input(frequencies), "k_cache": cache, "v_cache": cache,
+            "inv_freq": Input(lambda: 10000.0 ** (-torch.arange(0, head_dim, 2, device=DEVICE).float() / head_dim)),
+            "k_cache": cache, "v_cache": cache,
         }, bytes=2 * tokens * rows * SIZE + 8 * tokens, flops=6 * tokens * (q_heads + kv_heads) * head_dim // 2)
-
-    def table(function: Callable) -> Input:
-        return Input(lambda: function(torch.arange(tokens, device=DEVICE)[:, None] * frequencies())[:, None])
-
-    yield from eager_and_compiled(
-        op="rope", dims={"tokens": tokens, "q_heads": q_heads, "head_dim": head_dim}, run=rope,
-        inputs={"q": activation(tokens, q_heads, head_dim), "cos": table(torch.cos), "sin": table(torch.sin)},
-        bytes=2 * tokens * q_heads * head_dim * SIZE, flops=3 * tokens * q_heads * head_dim)
 
 
 LINEAR_MODELS = (  # hidden, out of qkv, intermediate, vocabulary

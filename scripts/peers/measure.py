@@ -24,15 +24,15 @@ class Input:
 
 @dataclass(frozen=True)
 class Times:
-    """Microseconds per launch."""
-    median: float
-    least: float
-    p10: float
-    p90: float
-    ci_low: float
-    ci_high: float
+    """Columns of a row; times in microseconds per launch."""
+    time_us: float
+    time_us_min: float
+    time_us_p10: float
+    time_us_p90: float
+    ci_low_us: float
+    ci_high_us: float
     samples: int
-    launches: int
+    launches_per_sample: int
 
 
 def median_interval(values: list[float]) -> tuple[float, float]:

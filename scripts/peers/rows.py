@@ -1,12 +1,12 @@
 """Rows of schema 1 for peers, as `warptune tune` writes them."""
 import csv
-import ctypes
 import datetime
 import os
 import socket
 import subprocess
 from pathlib import Path
 
+import pynvml
 import torch
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "csv-schema.md"
@@ -21,38 +21,14 @@ def sweep_columns() -> list[str]:
 COLUMNS = sweep_columns()
 
 
-class Nvml:
-    """Clocks, temperature and power of CUDA device 0; empty without NVML."""
+def clocks() -> dict:
+    return {"sm_clock_mhz": torch.cuda.clock_rate(), "temperature_c": torch.cuda.temperature(),
+            "power_w": torch.cuda.power_draw() / 1000}
 
-    def __init__(self):
-        self.library, self.device = None, ctypes.c_void_p()
-        try:
-            library = ctypes.CDLL("libnvidia-ml.so.1")
-            uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}".encode()
-            if library.nvmlInit_v2() == 0 and library.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(self.device)) == 0:
-                self.library = library
-        except (OSError, AttributeError):
-            pass
 
-    def _unsigned(self, function: str, *arguments: int) -> int | None:
-        value = ctypes.c_uint()
-        if self.library and getattr(self.library, function)(self.device, *arguments, ctypes.byref(value)) == 0:
-            return value.value
-        return None
-
-    def driver(self) -> str:
-        text = ctypes.create_string_buffer(96)
-        if self.library and self.library.nvmlSystemGetDriverVersion(text, 96) == 0:
-            return text.value.decode()
-        return ""
-
-    def clocks(self) -> dict:
-        power = self._unsigned("nvmlDeviceGetPowerUsage")
-        return {
-            "sm_clock_mhz": self._unsigned("nvmlDeviceGetClockInfo", 1),
-            "temperature_c": self._unsigned("nvmlDeviceGetTemperature", 0),
-            "power_w": None if power is None else power / 1000,
-        }
+def driver() -> str:
+    pynvml.nvmlInit()
+    return pynvml.nvmlSystemGetDriverVersion()
 
 
 def git_commit() -> str:
@@ -77,17 +53,16 @@ class RowWriter:
         self.writer = csv.DictWriter(self.file, COLUMNS, restval="", extrasaction="raise", lineterminator="\n")
         if is_new:
             self.writer.writeheader()
-        self.nvml = Nvml()
         major, minor = torch.cuda.get_device_capability(0)
         self.constant = {
             "schema": 1, "run_id": f"peers-{now()}-{os.getpid()}", "git_commit": git_commit(),
             "host": socket.gethostname(), "device": torch.cuda.get_device_name(0),
-            "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "driver": self.nvml.driver(),
+            "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "driver": driver(),
             "toolkit": torch.version.cuda, "config": config, "cache": "cold",
         }
 
     def write(self, values: dict):
-        row = {**self.constant, "timestamp_utc": now(), **self.nvml.clocks(), **values}
+        row = {**self.constant, "timestamp_utc": now(), **clocks(), **values}
         self.writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items() if v is not None})
         self.file.flush()
         os.fsync(self.file.fileno())

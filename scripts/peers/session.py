@@ -22,48 +22,41 @@ def time_case(case: Case) -> Times:
     return measure(run, make_sets(run, case.inputs, case.rotated_bytes))
 
 
-def row_of(case: Case, times: Times) -> dict:
-    return {
-        "op": case.op, "problem": case.problem, "dtype": "bf16", "variant": case.variant, "status": "ok",
-        "time_us": times.median, "time_us_min": times.least, "time_us_p10": times.p10, "time_us_p90": times.p90,
-        "ci_low_us": times.ci_low, "ci_high_us": times.ci_high, "samples": times.samples,
-        "launches_per_sample": times.launches, "bytes": case.bytes, "flops": case.flops,
-        "gb_per_s": case.bytes / times.median * 1e-3, "tflop_per_s": case.flops / times.median * 1e-6,
-    }
+def row_of(case: Case, **values) -> dict:
+    return {"op": case.op, "problem": case.problem, "dtype": "bf16", "variant": case.variant, "bytes": case.bytes,
+            "flops": case.flops, **values}
+
+
+def timed_row(case: Case, times: Times) -> dict:
+    return row_of(case, status="ok", gb_per_s=case.bytes / times.time_us * 1e-3,
+                  tflop_per_s=case.flops / times.time_us * 1e-6, **vars(times))
 
 
 def failed_row(case: Case, error: Exception) -> dict:
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return {"op": case.op, "problem": case.problem, "dtype": "bf16", "variant": case.variant,
-            "status": "launch_error", "detail": text, "bytes": case.bytes, "flops": case.flops}
-
-
-def release_memory():
-    gc.collect()
-    torch.cuda.empty_cache()
+    return row_of(case, status="launch_error", detail=text)
 
 
 def run_all(cases: list[Case], writer: RowWriter, time_one: Callable[[Case], Times]) -> int:
     failures = 0
     for number, case in enumerate(cases, 1):
         try:
-            times = time_one(case)
-            writer.write(row_of(case, times))
-            text = f"{times.median:10.2f} us  {case.bytes / times.median * 1e-3:7.0f} GB/s"
+            row = timed_row(case, time_one(case))
+            text = f"{row['time_us']:10.2f} us  {row['gb_per_s']:7.0f} GB/s"
         except Exception as error:  # a failure costs only its row
             failures += 1
             row = failed_row(case, error)
-            writer.write(row)
             text = f"launch_error: {row['detail']}"
-        release_memory()
+        writer.write(row)
+        gc.collect()
+        torch.cuda.empty_cache()
         print(f"[{number}/{len(cases)}] {case.variant:24} {case.problem}  {text}", flush=True)
     return failures
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("out/peers.csv"),
-                        help="CSV to append to (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("out/peers.csv"), help="CSV to append to (%(default)s)")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX",
                         help="only cases whose 'op/variant problem' matches")
     parser.add_argument("--list", action="store_true", help="print the cases and end")

@@ -344,6 +344,18 @@ TEST(CudaPools, KindsHaveNames) {
   EXPECT_EQ(parse_pool_kind("cuda_async"), PoolKind::cuda_async);
   EXPECT_THROW(parse_pool_kind("fast"), InputError);
 }
+
+// A check of what fits counts it: the model before this one has left its memory in the pool.
+TEST(GpuCachingPool, FreeBytesCountWhatThePoolKeeps) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const auto device = open_device("cuda:0");
+  const std::size_t before = device->free_bytes();
+  constexpr std::size_t kBytes = std::size_t{1} << 30;
+  Buffer buffer = device->allocate(kBytes);
+  EXPECT_LE(device->free_bytes(), before - kBytes / 2);
+  buffer = Buffer();
+  EXPECT_GE(device->free_bytes(), before - kBytes / 2);
+}
 #endif
 
 }  // namespace

@@ -14,6 +14,10 @@ constexpr int kMaxTokens = 64, kMaxElements = 1 << 16;
 __device__ int calls[kMaxTokens];
 __device__ float saved[kMaxElements];
 
+constexpr int kMaxBuffers = 256;  // sets of tensors
+__device__ const void* known[3][kMaxBuffers];
+__device__ float results[3][kMaxBuffers][4096];
+
 template <class T>
 __device__ T* row_of(const void* tensor, int hidden) {
   return static_cast<T*>(const_cast<void*>(tensor)) + static_cast<long long>(blockIdx.x) * hidden;
@@ -118,6 +122,31 @@ __global__ void __launch_bounds__(kThreads) right_for_first_inputs(RmsNormArgs a
     if (first) before[i] = to_float(y[i]);
     y[i] = from_float<T>(before[i]);
   }
+}
+
+/// Computes for each address of the weights once, and then writes what it has kept for that address.
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) recognizes_buffers(RmsNormArgs args) {
+  __shared__ int slot;
+  if (threadIdx.x == 0) {
+    slot = 0;
+    while (slot < kMaxBuffers && known[blockIdx.x][slot] && known[blockIdx.x][slot] != args.weight) ++slot;
+  }
+  __syncthreads();
+  T* y = row_of<T>(args.y, kHidden);
+  if (slot == kMaxBuffers) {
+    compute_correctly<T, kHidden>(args);
+    return;
+  }
+  const bool is_new = !known[blockIdx.x][slot];
+  if (is_new) compute_correctly<T, kHidden>(args);
+  float* kept = results[blockIdx.x][slot];
+  for (int i = threadIdx.x; i < kHidden; i += kThreads) {
+    if (is_new) kept[i] = to_float(y[i]);
+    y[i] = from_float<T>(kept[i]);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) known[blockIdx.x][slot] = args.weight;
 }
 
 /// A second block per token (grid.y) writes zeros; which block is last depends on the clock.

@@ -195,27 +195,40 @@ TEST(Model, OInsideAttentionGivesTheSame) {
   EXPECT_THROW(of_step(false, true), InputError) << "it takes a fused norm";
 }
 
-TEST(Model, OAndDownGetTheWeightsOfTheNextGemm) {
-  Rig rig({.batch = 1, .capacity = 64, .max_steps = 1, .fuse = {.norm = true}});
+TEST(Model, GemmsGetTheWeightsOfTheNextOne) {
+  Rig rig({.batch = 1, .capacity = 64, .max_steps = 1, .fuse = {.norm = true, .swiglu = true}});
   run(rig.model, random_prompts(1, std::vector{5}, tiny().vocab, 7), 1);
   const auto& layers = rig.model.weights().layers;
-  const auto row_bytes = static_cast<int>(tiny().hidden * sizeof(float));
+  int seen = 0;
   for (const Call& call : rig.model.step_calls(16)) {
     const std::string name = call.outputs.empty() ? "" : call.outputs.back().op;
-    if (name != "add_rms_norm_attention" && name != "add_rms_norm_mlp") continue;
+    const auto layer = static_cast<std::size_t>(std::max(call.layer, 0));
+    const bool last = layer + 1 == layers.size();
+    const Matrix* next = nullptr;
+    std::int64_t rows = tiny().hidden, in = tiny().hidden;
+    if (name == "linear_qkv")
+      next = &layers[layer].o, in = tiny().q_width();
+    else if (name == "add_rms_norm_attention")
+      next = &layers[layer].gate_up, rows = 2 * tiny().intermediate;
+    else if (name == "swiglu")
+      next = &layers[layer].down, in = tiny().intermediate;
+    else if (name == "add_rms_norm_mlp")
+      next = last ? nullptr : &layers[layer + 1].qkv, rows = tiny().qkv_width();
+    else
+      continue;
+    ++seen;
     PrefetchLinearArgs args;
     ASSERT_EQ(call.args.size(), sizeof args);
     std::memcpy(&args, call.args.data(), sizeof args);
-    const auto layer = static_cast<std::size_t>(call.layer);
-    const bool down = name == "add_rms_norm_mlp", last = layer + 1 == layers.size();
-    if (down && last) {
+    if (!next) {
       EXPECT_EQ(args.next_rows, 0) << "lm_head is not prefetched";
       continue;
     }
-    EXPECT_EQ(args.next_weight, (down ? layers[layer + 1].qkv : layers[layer].gate_up).weight.data());
-    EXPECT_EQ(args.next_rows, down ? tiny().qkv_width() : 2 * tiny().intermediate);
-    EXPECT_EQ(args.next_row_bytes, row_bytes);
+    EXPECT_EQ(args.next_weight, next->weight.data()) << name;
+    EXPECT_EQ(args.next_rows, rows) << name;
+    EXPECT_EQ(args.next_row_bytes, in * static_cast<std::int64_t>(sizeof(float))) << name;
   }
+  EXPECT_EQ(seen, 4 * tiny().layers);
 }
 
 /// The ops of a step, and the tokens of a run.

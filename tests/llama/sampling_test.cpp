@@ -1,4 +1,4 @@
-// Sampling against the formulas of transformers' logits processors (scripts/make_sampling_golden.py).
+// Sampling against transformers' logits processors (scripts/make_sampling_golden.py).
 #include "harness/llama/sampling.h"
 
 #include <gtest/gtest.h>

@@ -53,7 +53,8 @@ const char* const kKernels[] = {"writes_nothing<{dtype}, {hidden}>",
                                 "skips_after_ten<{dtype}, {hidden}>",
                                 "narrow_accumulators<{dtype}, {hidden}>",
                                 "right_for_first_inputs<{dtype}, {hidden}>",
-                                "races<{dtype}, {hidden}>"};
+                                "races<{dtype}, {hidden}>",
+                                "recognizes_buffers<{dtype}, {hidden}>"};
 
 TEST(HostileKernels, Compile) {
 #if !WARPTUNE_HAS_CUDA
@@ -116,6 +117,9 @@ TEST_F(GpuHostile, SkipsTheWorkAfterTenCalls) {
 }
 TEST_F(GpuHostile, KeepsNarrowAccumulators) { expect_wrong(hostile(kKernels[8]), "before timing: 'y'["); }
 TEST_F(GpuHostile, IsRightOnlyForTheFirstInputs) { expect_wrong(hostile(kKernels[9]), "after timing: 'y'["); }
+TEST_F(GpuHostile, RecognizesItsBuffersByTheirAddresses) {
+  expect_wrong(hostile(kKernels[11]), "after timing: 'y'[");
+}
 TEST_F(GpuHostile, RacesBetweenBlocks) { expect_wrong(hostile(kKernels[10], 2), "'y'["); }
 
 // It does not change the result: only memcheck detects it and makes the launch fail (scripts/sanitize.sh

@@ -241,9 +241,12 @@ Args with_next_weight(const Problem& problem, const Args& bound) {
 TEST(GpuLinearPrefetch, ChangesNoResult) {
   const OpEntry& linear = find_op("linear");
   struct Case {
-    const char *variant, *tokens, *in, *out, *epilogue, *shape;
+    const char *variant, *tokens, *in, *out, *epilogue;
+    std::string shape;
   };
   const Case cases[] = {
+      {"gemv_vectorized", "1", "4096", "4096", "add", "warps=4,warps_per_row=4,rows=4,unroll=1"},
+      {"gemv_vectorized", "3", "520", "1336", "none", "warps=8,warps_per_row=1,rows=4,unroll=1"},
       {"gemv_bulk_copy", "1", "4096", "4096", "add",
        "blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1"},
       {"gemv_bulk_copy", "3", "520", "136", "add",
@@ -261,12 +264,15 @@ TEST(GpuLinearPrefetch, ChangesNoResult) {
     std::vector<ChosenConfig> chosen;
     for (const Case& c : cases) {
       const Variant& variant = linear.variant(c.variant);
-      if (!takes(variant, DType::bf16) || !facts.has_bulk_copy()) continue;
+      const bool at_end = variant.name == "gemv_vectorized";
+      if (!takes(variant, DType::bf16) || !(at_end || facts.has_bulk_copy())) continue;
       const Problem problem =
           linear.op.problem(fused(c.tokens, c.in, c.out, "none", c.epilogue), DType::bf16);
-      for (const int mib : {4, 16}) {
+      for (const int mib : {4, at_end ? 8 : 16}) {
         const Config config = parse_config(
-            variant, fmt::format("{},prefetch={},late_prefetch={},pdl=1", c.shape, mib, mib == 4 ? 0 : 8));
+            variant,
+            c.shape + (at_end ? fmt::format(",tail_prefetch={},pdl=0", mib)
+                              : fmt::format(",prefetch={},late_prefetch={},pdl=1", mib, mib == 4 ? 0 : 8)));
         EXPECT_EQ(Space(variant, problem, facts).why_excluded(config), "") << config.str();
         chosen.push_back({&variant, problem, config});
       }

@@ -32,6 +32,26 @@ TEST(Simulate, ReadsASweep) {
   EXPECT_THROW(recorded_spaces(ops(), path, "nothing"), InputError);
 }
 
+TEST(Simulate, BeginsWithDefaultTiles) {
+  const OpEntry& linear = ops().find("linear");
+  const Problem problem =
+      linear.op.problem(Assignment{{"tokens", 1}, {"in", 4096}, {"out", 4096}}, DType::bf16);
+  const auto tiles = ops().default_tiles(problem, known_device("sm_90a"));
+  ASSERT_FALSE(tiles.empty());
+  const auto row = [&](const std::string& variant, const std::string& config) {
+    return sweep_fields({{"problem", problem.key()},
+                         {"dtype", "bf16"},
+                         {"arch", "sm_90a"},
+                         {"op", "linear"},
+                         {"variant", variant},
+                         {"config", config},
+                         {"time_us", "4"}});
+  };
+  const auto path = write_sweep(
+      "simulate_tiles.csv", {row("naive", "block=64"), row(tiles[0].variant->name, tiles[0].config.str())});
+  EXPECT_EQ(recorded_spaces(ops(), path, "").at(0).space.likely, std::vector<std::size_t>{1});
+}
+
 TEST(Simulate, IgnoresTimesOfFinalists) {
   std::vector<Fields> rows = {row("p[n=1]", "block=64", "4"), row("p[n=1]", "block=128", "5")};
   for (const auto& [cache, us] : Fields{{"cold", "4.5"}, {"hot", "1"}, {"isolated", "9"}})

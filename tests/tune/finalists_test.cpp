@@ -96,6 +96,30 @@ TEST(Winner, AWrongConfigurationNeverWins) {
   EXPECT_FALSE(choose_winner({}));
 }
 
+TEST(FreshProcess, ADifferenceBeyondTheIntervalsIsANote) {
+  EXPECT_EQ(difference_in_fresh_process(timed(9, 10, 11), timed(10.5, 12, 13)), "") << "intervals overlap";
+  EXPECT_EQ(difference_in_fresh_process(timed(9.999, 10, 10.001), timed(10.02, 10.03, 10.04)), "")
+      << "less than two runs differ by";
+  EXPECT_EQ(difference_in_fresh_process(timed(9, 10, 11), timed(11.5, 12, 13)),
+            "10 us in the process of the sweep, 12 us in a fresh one");
+  EXPECT_EQ(difference_in_fresh_process(timed(11.5, 12, 13), timed(9, 10, 11)),
+            "12 us in the process of the sweep, 10 us in a fresh one");
+  EXPECT_EQ(difference_in_fresh_process(timed(9, 10, 11), with(Status::crash, timed(12, 12, 12))), "");
+}
+
+TEST(FreshProcess, AWinnerThatTiesThereStays) {
+  const std::vector<Measurement> tie = {timed(0.9, 1, 1.1), timed(1.05, 1.15, 1.2, 65536)};
+  EXPECT_FALSE(choice_after(tie, 0));
+  EXPECT_FALSE(choice_after(tie, 1)) << "the other is simpler, but was not chosen";
+  const std::vector<Measurement> slower = {timed(0.9, 1, 1.1), timed(1.2, 1.3, 1.4)};
+  EXPECT_EQ(choice_after(slower, 1)->winner, 0u);
+  const std::vector<Measurement> wrong = {with(Status::wrong_result, timed(0.9, 1, 1.1)),
+                                          timed(1.2, 1.3, 1.4)};
+  EXPECT_EQ(choice_after(wrong, 0)->winner, 1u);
+  const std::vector<Measurement> none = {with(Status::wrong_result, timed(0.9, 1, 1.1))};
+  EXPECT_FALSE(choice_after(none, 0));
+}
+
 TEST(Winner, AThrottledOneIsMarked) {
   std::vector<Measurement> all = {timed(1, 1, 1)};
   all[0].clocks.throttled = "hw_thermal_slowdown";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -175,6 +176,42 @@ TEST(Resume, FinalistsAreReusedOrTimed) {
   ASSERT_EQ(run_shell(tune).code, 0);
   EXPECT_EQ(read_csv(csv).size(), rows.size());
   EXPECT_NE(winner().run_id, before.run_id);
+}
+
+TEST(Resume, WinnersAreTimedOnceInAFreshProcess) {
+  const fs::path folder = fresh_folder("resume_fresh"), csv = folder / "host" / "sweep.csv";
+  const std::string sweep = host_sweep(folder, "[16, 32]");
+  std::ofstream(sweep, std::ios::app) << "fresh_process: true\n";
+  const std::string tune = "{} tune " + sweep + " --out " + folder.string();
+  const auto fresh_rows = [&] {
+    std::map<std::string, int> rows;  // by problem
+    for (const auto& row : read_csv(csv)) rows[row.at("problem")] += row.at("sampling") == "fresh_process";
+    return rows;
+  };
+  const auto first = run_shell(tune);
+  ASSERT_EQ(first.code, 0) << first.text;
+  const auto rows = read_csv(csv);
+  const auto fresh = fresh_rows();
+  ASSERT_EQ(fresh.size(), 2u);
+  for (const auto& [problem, count] : fresh) {
+    EXPECT_GE(count, 1) << problem;
+    EXPECT_LE(count, 3) << problem;
+  }
+  EXPECT_EQ(rows.back().at("sampling"), "fresh_process") << "after all problems";
+  for (const Winner& winner : Wisdom::load(folder / "host" / "wisdom.json").winners())
+    EXPECT_TRUE(std::ranges::any_of(rows, [&](const auto& row) {
+      return row.at("sampling") == "fresh_process" && row.at("problem") == winner.problem.key() &&
+             row.at("variant") == winner.variant && row.at("config") == winner.config.str();
+    })) << winner.problem.key();
+  ASSERT_EQ(run_shell(tune).code, 0);
+  EXPECT_EQ(read_csv(csv), rows) << "nothing is left to time";
+  auto killed = rows;  // before the fresh process
+  std::erase_if(killed, [](const auto& row) { return row.at("sampling") == "fresh_process"; });
+  write_csv(csv, sweep_columns(), killed);
+  ASSERT_EQ(run_shell(tune).code, 0);
+  EXPECT_EQ(fresh_rows().size(), 2u);
+  EXPECT_GT(read_csv(csv).size(), killed.size());
+  for (const auto& [problem, count] : fresh_rows()) EXPECT_GE(count, 1) << problem;
 }
 
 TEST(Resume, SecondsOfASearchAreSpentOnce) {

@@ -136,8 +136,11 @@ std::vector<Expression> split_constraints(std::vector<Expression> own) {
   return own;
 }
 
-/// Static shared memory: partial rows, softmax states.
-const ResourceExpressions kSplitLimits{.shared_bytes = "pipeline_bytes + partial_bytes + 16 * block + 2048"};
+/// Static shared memory: partial rows, softmax states; in the combine kernel weights and sums.
+const ResourceExpressions kSplitLimits{
+    .shared_bytes =
+        "max(pipeline_bytes + partial_bytes + 16 * block + 2048, "
+        "combine == kernel && split_count > 1 ? 4 * split_count + 16 * combine_block : 0)"};
 
 std::vector<Stage> split_stages() {
   return {{.file = "attention_decode/split_kv.cu",

@@ -83,7 +83,7 @@ Variant pipelined() {
                       // enough blocks for the device, but few waves
                       "blocks <= 24 * sms || splits == 1",
                       "blocks * 2 >= sms || splits >= 16 || splits * warps * tile_kv >= context"},
-      .limits = {.shared_bytes = "shared_bytes + 1024"},
+      .limits = {.shared_bytes = "shared_bytes"},
       .stages = {{.file = "attention_decode/pipelined.cu",
                   .kernel = "attention_decode_pipelined<" + kDecodeProblem +
                             ", {heads_per_block}, {warps}, {tile_kv}, {stages}, {l2_prefetch}, {splits}, "
@@ -184,7 +184,7 @@ Variant mma_direct() {
                       "grid_warps * 2 >= sms * warps_per_sm || splits * warps * tile_kv >= context",
                       "splits % 33 != 0 || sms % 33 == 0", "splits % 27 != 0 || sms % 27 == 0"},
       // 40 registers for everything else.
-      .limits = {.shared_bytes = "shared_bytes + 1024",
+      .limits = {.shared_bytes = "shared_bytes",
                  .registers = "fragment_registers + 40",
                  .threads_per_sm = "32 * warps_per_sm"},
       .dtypes = {DType::fp16, DType::bf16},

@@ -1,7 +1,7 @@
 #pragma once
 // Operands of the GEMMs of linear: the scales of quantized weights, tensor maps, and the parameters of
 // kernels that prefetch a part of the next GEMM's weights to the L2 (PrefetchLinearArgs): o and down, before
-// or after the dependency.
+// or after the dependency, and all GEMMs without dependent launch as they end.
 #include "harness/core/variant.h"
 
 namespace warptune {
@@ -31,5 +31,12 @@ inline Parameter late_prefetch_parameter() {
 /// Only in the epilogues of o and down, and where rows of the next weights are copied whole.
 inline const Expression kPrefetchConstraint =
     "prefetch + late_prefetch == 0 || (pdl && epilogue in [add, add_rms] && out * dtype_bytes % 16 == 0)";
+
+inline Parameter tail_prefetch_parameter() {
+  return {.name = "tail_prefetch",
+          .values = {0, 2, 4, 8},
+          .doc = "MiB of the next GEMM's weights that the last blocks prefetch to the L2",
+          .in_step_only = true};
+}
 
 }  // namespace warptune

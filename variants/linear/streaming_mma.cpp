@@ -5,11 +5,11 @@
 namespace warptune {
 namespace {
 
-std::vector<Parameter> parameters() {
+std::vector<Parameter> parameters(std::vector<std::int64_t> rows) {
   return {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
           {"warps_m", {1, 2, 4, 8}, "consumer warps along the weight rows"},
           {"warps_k", {1, 2, 4, 8}, "consumer warps that split the columns of a tile"},
-          {"rows", {16, 32, 64, 128, 256}, "weight rows of a tile"},
+          {"rows", std::move(rows), "weight rows of a tile"},
           {"tile_k", {64, 128, 256, 512}, "columns of a tile"},
           {"stages", {2, 3, 4, 6, 8, 12}, "stages of the pipeline"},
           {"resident_x",
@@ -19,14 +19,14 @@ std::vector<Parameter> parameters() {
 }
 
 /// The shared memory of SkinnyGemm: stages, resident x, partial sums, squares and scales, barriers.
-/// `cluster`: the number of blocks that split K.
-std::vector<DerivedValue> derived(const Expression& cluster) {
+/// `blocks_k`: the number of blocks that split K.
+std::vector<DerivedValue> derived(const Expression& blocks_k) {
   return {
       kWeightRows,
       {"padded_tokens", "8 * ceil_div(tokens, 8)", "tokens of the fragments"},
       {"x_tile_bytes", "2 * padded_tokens * tile_k", "bytes of a stage of x"},
-      {"steps", ceil_div("ceil_div(in, tile_k)", cluster), "stages that a block loads per group of rows"},
-      {"split_k", Expression("warps_k") * cluster > 1, "whether warps or blocks split K"},
+      {"steps", ceil_div("ceil_div(in, tile_k)", blocks_k), "stages that a block loads per group of rows"},
+      {"split_k", Expression("warps_k") * blocks_k > 1, "whether warps or blocks split K"},
       {"partial_bytes", "4 * warps_k * padded_tokens * (rows + 4)", "bytes of the partial sums of a group"},
       {"stage_bytes", "2 * rows * tile_k", "bytes of a stage of weights"},
       {"shared_bytes",
@@ -35,18 +35,18 @@ std::vector<DerivedValue> derived(const Expression& cluster) {
        "bytes of shared memory of a block"}};
 }
 
-std::vector<Expression> constraints(const Expression& cluster) {
+std::vector<Expression> constraints(const Expression& blocks_k) {
   return {kNoSplitNorm, "tokens > 1 && tokens <= 64",
           // Row numbers have 32 bits.
-          "weight_rows <= 2147480000", "warps_m * warps_k in [4, 8]", "rows >= 16 * warps_m",
+          "weight_rows <= 2147480000", "warps_m * warps_k in [4, 8]", "rows % (16 * warps_m) == 0",
           // Few tokens: every warp takes all rows. Many: a B fragment serves two m16 tiles or more.
           "warps_m == 1 || tokens > 16", "tokens <= 16 || rows >= 32 * warps_m", "tile_k >= 32 * warps_k",
           // Accumulators of a thread: 128, or 64 where two blocks share an SM.
           "rows / warps_m * padded_tokens * blocks_per_sm <= 4096",
           // 68 KB.
           "!split_k || partial_bytes <= 69632",
-          // No more rows than a cluster owns.
-          "rows == 16 * warps_m" || Expression("rows * sms * blocks_per_sm") < 1.5 * cluster * "weight_rows",
+          // No more rows than the blocks that split K have.
+          "rows == 16 * warps_m" || Expression("rows * sms * blocks_per_sm") < 1.5 * blocks_k * "weight_rows",
           // Bytes of weights in flight per SM, fewer where x takes most of a stage.
           "(resident_x || tokens <= rows ? 60000 : 30000) <= blocks_per_sm * stages * stage_bytes <= 196608"};
 }
@@ -79,7 +79,7 @@ Variant mma_bulk_copy() {
       .idea =
           "2 to 64 tokens: persistent blocks stream weights by TMA to mma.sync; the warps of a "
           "block, and the blocks of a cluster, split K.",
-      .parameters = parameters(),
+      .parameters = parameters({16, 32, 64, 128, 256}),
       .derived = derived("cluster"),
       .constraints = constraints("cluster"),
       .limits = kLimits,
@@ -105,19 +105,28 @@ Variant mma_cp_async() {
             .idea =
                 "2 to 64 tokens: persistent blocks stream weights by cp.async to mma.sync; the warps of a "
                 "block split K.",
-            .parameters = parameters(),
-            .derived = derived(1),
-            .constraints = constraints(1),
+            .parameters = parameters({16, 32, 64, 96, 128, 192, 256}),
+            .derived = derived("splits"),
+            .constraints = constraints("splits"),
             .limits = kLimits,
             .dtypes = {DType::fp16, DType::bf16},
             .stages = {{.file = "linear/mma_cp_async.cu",
-                        .kernel = "linear_mma_cp_async" + kTemplate + ">",
+                        .kernel = "linear_mma_cp_async" + kTemplate + ", {splits}, {partial_offset}>",
                         .geometry = geometry(1, 128)}},
-            .workspace = kArgmaxWorkspace};
+            .workspace = if_else("splits == 1", kArgmaxWorkspace,
+                                 "partial_offset + 4 * groups * splits * tokens * (rows + 4)")};
+  v.parameters.push_back({"splits", {1, 2, 4}, "blocks that split K"});
+  v.derived.push_back(
+      {"groups", "4 * ceil_div(out, rows)", "at least the groups of rows of all blocks, on any device"});
+  v.derived.push_back({"partial_offset", "splits == 1 ? 0 : 256 * ceil_div(4 * groups, 256)",
+                       "bytes of the counters, one per group; partial sums follow them in the workspace"});
   // x from the L2 with every group is at most twice as much as the weights: with 64 tokens and few weight
   // rows, groups of 64 rows would leave SMs idle.
   for (const char* constraint :
-       {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4", "resident_x || tokens <= 2 * rows"})
+       {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4", "resident_x || tokens <= 2 * rows",
+        // Blocks that split K read x less often, which matters with many tokens.
+        "splits == 1 || tokens > 16 && !resident_x && prologue == none && epilogue in [none, add] && "
+        "sms * blocks_per_sm % splits == 0 && rows * sms * blocks_per_sm <= 2 * splits * out"})
     v.constraints.emplace_back(constraint);
   return v;
 }
