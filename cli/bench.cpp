@@ -12,17 +12,15 @@
 #include <numeric>
 
 #include "cli/commands.h"
-#include "cli/kernel_option.h"
 #include "cli/options.h"
-#include "cli/output_option.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/core/space.h"
 #include "harness/measure/verified_run.h"
-#include "harness/results/benchmark_json.h"
 #include "harness/results/run_info.h"
+#include "harness/results/wisdom_export.h"
 #include "harness/select/tuned_plans.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
@@ -165,8 +163,7 @@ void initialize_library(std::vector<std::string> flags) {
   std::vector<char*> arguments = {program};
   for (std::string& flag : flags) {
     if (!flag.starts_with("--benchmark_"))
-      throw InputError(
-          fmt::format("'{}' is neither an option of bench nor a --benchmark_ flag", brief(flag)));
+      throw InputError("'{}' is neither an option of bench nor a --benchmark_ flag", brief(flag));
     arguments.push_back(flag.data());
   }
   int count = static_cast<int>(arguments.size());
@@ -176,7 +173,7 @@ void initialize_library(std::vector<std::string> flags) {
         "Google Benchmark does not take the value of a flag: the formats are console, json and csv, the time "
         "units ns, us, ms and s, and colors auto, true and false");
   });
-  if (count > 1) throw InputError(fmt::format("Google Benchmark does not take '{}'", brief(arguments[1])));
+  if (count > 1) throw InputError("Google Benchmark does not take '{}'", brief(arguments[1]));
 }
 
 /// The library truncates the file of --benchmark_out or $BENCHMARK_OUT when it starts to run.
@@ -280,8 +277,7 @@ void add_bench(CLI::App& app, int& exit_code) {
           })
           ->UseManualTime();
     }
-    if (registered.empty())
-      throw InputError(fmt::format("no winner of '{}' runs on {}", in_use.present(), facts.name));
+    if (registered.empty()) throw InputError("no winner of '{}' runs on {}", in_use.present(), facts.name);
     if (benchmark::RunSpecifiedBenchmarks() == 0)
       throw InputError(
           "no winner's benchmark matches --benchmark_filter; --benchmark_list_tests prints the names");

@@ -62,10 +62,9 @@ void add_calibrate(CLI::App& app, int&) {
     expect_device_file(file);
     std::error_code error;
     std::filesystem::create_directories(file.parent_path(), error);
-    if (error) throw InputError(fmt::format("'{}': {}", file.parent_path().string(), error.message()));
+    if (error) throw InputError("'{}': {}", file.parent_path().string(), error.message());
     // Fails before measuring, which takes seconds. Appending nothing leaves an existing file as it is.
-    if (!std::ofstream(file, std::ios::app))
-      throw InputError(fmt::format("'{}' cannot be written", file.string()));
+    if (!std::ofstream(file, std::ios::app)) throw InputError("'{}' cannot be written", file.string());
     const Calibration calibration = calibrate(*device);
     save_calibration(file, calibration);
     print_calibration(calibration);

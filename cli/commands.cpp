@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -77,30 +76,11 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 void add_commands(CLI::App& app, int& exit_code) {
-  add_devices(app, exit_code);
-  add_list(app, exit_code);
-  add_tune(app, exit_code);
-  add_calibrate(app, exit_code);
-  add_inspect(app, exit_code);
-  add_merge(app, exit_code);
-  add_decode(app, exit_code);
-  add_wisdom(app, exit_code);
-  add_quantize(app, exit_code);
-  add_export(app, exit_code);
-  add_report(app, exit_code);
-  add_compare(app, exit_code);
-  add_history(app, exit_code);
-  add_bisect(app, exit_code);
-  add_rerun(app, exit_code);
-  add_bench(app, exit_code);
-  add_profile(app, exit_code);
-  add_counters(app, exit_code);
-  add_simulate(app, exit_code);
-  add_export_t4(app, exit_code);
-  add_trace(app, exit_code);
-  add_new(app, exit_code);
-  add_worker(app, exit_code);
-  add_nvrtc(app, exit_code);
+  for (AddCommand* add : {add_devices,  add_list,      add_tune,     add_calibrate, add_inspect, add_merge,
+                          add_decode,   add_wisdom,    add_quantize, add_export,    add_report,  add_compare,
+                          add_history,  add_bisect,    add_rerun,    add_bench,     add_profile, add_counters,
+                          add_simulate, add_export_t4, add_trace,    add_new,       add_worker,  add_nvrtc})
+    add(app, exit_code);
   refuse_empty_texts(app);
 }
 

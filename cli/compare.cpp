@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/comparison_output.h"
 #include "cli/options.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/tune/confirm.h"
 
 namespace warptune {

@@ -7,7 +7,6 @@
 #include <array>
 #include <charconv>
 
-#include "cli/options.h"
 #include "harness/core/error.h"
 #include "harness/results/compare_report.h"
 
@@ -21,7 +20,7 @@ double fraction_of(const std::string& text) {
   const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
   if (rest == "%") value /= 100;
   if (error != std::errc() || !(rest.empty() || rest == "%") || !(value >= 0 && value < 1))
-    throw InputError(fmt::format("--min-effect is '{}'; it must be like 2% or 0.02", text));
+    throw InputError("--min-effect is '{}'; it must be like 2% or 0.02", text);
   return value;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/output_option.h"
+#include "cli/options.h"
 #include "harness/results/compare.h"
 
 namespace warptune {

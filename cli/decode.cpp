@@ -1,35 +1,21 @@
 // warptune decode: runs, checks and times a LLaMA made of tuned plans.
+#include "cli/decode.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
-#include <memory>
-#include <optional>
 
 #include "cli/commands.h"
-#include "cli/decode_layers.h"
-#include "cli/decode_missing.h"
-#include "cli/decode_options.h"
-#include "cli/decode_prompts.h"
-#include "cli/decode_text.h"
-#include "cli/generate.h"
-#include "cli/launch_ranks.h"
-#include "cli/ranks.h"
 #include "cli/recorded_speed.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/stopwatch.h"
 #include "harness/llama/checkpoint.h"
-#include "harness/llama/decode_file.h"
-#include "harness/llama/decode_report.h"
-#include "harness/llama/golden.h"
-#include "harness/llama/layer_compare.h"
 #include "harness/llama/layer_dump.h"
 #include "harness/llama/memory_need.h"
 #include "harness/llama/model_problems.h"
@@ -73,10 +59,10 @@ ModelConfig model_of(const DecodeOptions& o, const Ranks& ranks) {
     const WeightFormat wanted = parse_weight_format(o.weights);
     if (config.quantization && wanted.fp8_activations) config = with_fp8_activations(config);
     if (config.quantization && config.weights != wanted)
-      throw InputError(fmt::format(
-          "--weights {} is for a model in 16 or 32 bits; the weights of {} are {}", wanted.str(), config.name,
-          config.weights.quantized() ? config.weights.str()
-                                     : "in 16 bits, which its quantization_config asks for"));
+      throw InputError("--weights {} is for a model in 16 or 32 bits; the weights of {} are {}", wanted.str(),
+                       config.name,
+                       config.weights.quantized() ? config.weights.str()
+                                                  : "in 16 bits, which its quantization_config asks for");
     config.weights = wanted;
   }
   return split_over_ranks(std::move(config), ranks.rank(), ranks.count());
@@ -84,16 +70,16 @@ ModelConfig model_of(const DecodeOptions& o, const Ranks& ranks) {
 
 void expect_weights(const DecodeOptions& o) {
   if (!o.model_folder.empty() && !o.random_weights && !Checkpoint::is_in(o.model_folder))
-    throw InputError(fmt::format(
+    throw InputError(
         "{} has neither model.safetensors nor model.safetensors.index.json; --random-weights SEED runs its "
         "config.json",
-        o.model_folder));
+        o.model_folder);
 }
 
 DType dtype_of(const DecodeOptions& o, const DeviceFacts& facts) {
   if (o.dtype.empty()) return default_dtype(facts.backend);
   if (o.dtype != "fp32" && o.dtype != "fp16" && o.dtype != "bf16")
-    throw InputError(fmt::format("--dtype is '{}'; it must be fp32, fp16 or bf16", brief(o.dtype)));
+    throw InputError("--dtype is '{}'; it must be fp32, fp16 or bf16", brief(o.dtype));
   return parse_dtype(o.dtype);
 }
 
@@ -281,9 +267,8 @@ int run(const DecodeOptions& o, const Ranks& ranks) {
   const auto device = open_device(o.device, ranks.group());
   if (config.weights.fp8_activations && device->facts().backend == Backend::cuda &&
       !device->facts().has_wgmma())
-    throw InputError(
-        fmt::format("--weights {} needs wgmma (sm_90a), which {} does not have; --weights fp8 runs",
-                    config.weights.str(), device->facts().name));
+    throw InputError("--weights {} needs wgmma (sm_90a), which {} does not have; --weights fp8 runs",
+                     config.weights.str(), device->facts().name);
   const DType dtype = dtype_of(o, device->facts());
   const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o, config));
   problems.rope_append(1, 1, 0);  // throws if K has no such layout
@@ -375,7 +360,7 @@ int run(const DecodeOptions& o, const Ranks& ranks) {
   print("\n{}", AsIs{to_text(report, takes_color(stdout), o.verbose)});
 
   const RunInfo info = new_run();
-  csv->append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
+  csv->append(to_row(report, device->facts(), info, timestamp_utc()));
   if (const std::string lost = csv->rescue(); !lost.empty()) throw std::runtime_error(lost);
   print("row appended to {}\n", path.string());
   if (ok && o.history.is_given())

@@ -1,13 +1,12 @@
-#include "cli/decode_layers.h"
-
+// decode --dump-layers and --compare-layers: the activations of a run that launches op by op.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "cli/decode.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
-#include "harness/llama/layer_compare.h"
 #include "harness/llama/layer_dump.h"
 
 namespace warptune {

@@ -1,13 +1,13 @@
-#include "cli/decode_missing.h"
-
+// The problems of a run that the wisdom does not know are timed before it.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 #include <set>
 
+#include "cli/decode.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/core/stopwatch.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/step_problem.h"

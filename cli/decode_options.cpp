@@ -1,10 +1,10 @@
-#include "cli/decode_options.h"
-
+// The options of `warptune decode`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "cli/decode.h"
 #include "cli/options.h"
 #include "harness/llama/model_config.h"
 

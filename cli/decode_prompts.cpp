@@ -1,11 +1,11 @@
-#include "cli/decode_prompts.h"
-
+// The prompts and the lengths of a `warptune decode` run.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "cli/decode.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/llama/prompts.h"
 
 namespace warptune {
@@ -48,9 +48,9 @@ Lengths lengths_of(const DecodeOptions& o, const ModelConfig& config, const std:
   Lengths lengths{.steps = std::max(golden ? golden->steps() : o.steps, o.check_baseline)};
   if (o.profile_steps >= lengths.steps && o.profile_steps > 0)
     throw InputError(
-        fmt::format("--profile-steps is {}; it must be below the {} steps of the run, since the "
-                    "steps before are the warm-up",
-                    o.profile_steps, lengths.steps));
+        "--profile-steps is {}; it must be below the {} steps of the run, since the "
+        "steps before are the warm-up",
+        o.profile_steps, lengths.steps);
   lengths.prompt = static_cast<int>(std::ranges::max(prompts.lengths));
   const int end = lengths.prompt + lengths.steps;
   for (const std::int64_t prompt : prompts.lengths)

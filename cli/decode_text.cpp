@@ -1,12 +1,12 @@
-#include "cli/decode_text.h"
-
+// The text side of `warptune decode`: prompts to ids, and ids to text as they arrive.
 #include <fmt/format.h>
 
+#include "cli/decode.h"
 #include "cli/standard_streams.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
-#include "harness/llama/gguf_model.h"
-#include "harness/text/text_prompts.h"
+#include "harness/llama/gguf.h"
+#include "harness/text/text_process.h"
 
 namespace warptune {
 namespace {
@@ -30,7 +30,7 @@ void check_stops(const std::vector<std::string>& stops) {
 std::optional<DecodeText> DecodeText::open(const DecodeOptions& o, const ModelConfig& config) {
   if (o.texts.empty() && o.text_file.empty()) {
     if (o.chat || !o.stops.empty())
-      throw InputError(fmt::format("{} needs --prompt or --prompt-file", o.chat ? "--chat" : "--stop"));
+      throw InputError("{} needs --prompt or --prompt-file", o.chat ? "--chat" : "--stop");
     return std::nullopt;
   }
   if (o.model_folder.empty())
@@ -38,9 +38,9 @@ std::optional<DecodeText> DecodeText::open(const DecodeOptions& o, const ModelCo
         "a prompt that is text needs --model, a checkpoint with its tokenizer; --preset has none");
   if (is_gguf(o.model_folder))
     throw InputError(
-        fmt::format("a prompt that is text needs a folder with a tokenizer; that of {} is not read, "
-                    "--prompt-ids takes its tokens",
-                    o.model_folder));
+        "a prompt that is text needs a folder with a tokenizer; that of {} is not read, "
+        "--prompt-ids takes its tokens",
+        o.model_folder);
   std::vector<TextPrompt> texts = texts_of(o);
   check_stops(o.stops);
 

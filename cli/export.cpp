@@ -7,15 +7,13 @@
 #include <thread>
 
 #include "cli/commands.h"
-#include "cli/kernel_option.h"
 #include "cli/options.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/parallel.h"
+#include "harness/core/pattern.h"
 #include "harness/core/print.h"
-#include "harness/core/problem_pattern.h"
 #include "harness/exchange/aic.h"
-#include "harness/export/export_folder.h"
+#include "harness/export/export_files.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/step_problem.h"
 #include "harness/results/output_file.h"
@@ -88,7 +86,7 @@ std::vector<Problem> wisdom_problems(const OpTable& ops, const Wisdom& wisdom, c
   std::vector<Problem> problems;
   for (const Winner& winner : winners_of(ops, wisdom, pattern)) try {
       if (const auto ranks = ranks_of(winner.problem); ranks > 1)
-        throw InputError(fmt::format("it runs on {} ranks; exported folders hold plans of one GPU", ranks));
+        throw InputError("it runs on {} ranks; exported folders hold plans of one GPU", ranks);
       problems.push_back(ops.find(winner.problem.op).op.problem(winner.problem.dims, winner.problem.dtype));
     } catch (const InputError& e) {
       lost.push_back(fmt::format("{}: the winner '{}' is not exported: {}", winner.problem.key(),
@@ -165,8 +163,7 @@ bool export_winners(const ExportArguments& given) {
   if (!given.model.empty() && !given.problem.empty()) {
     const ProblemPattern pattern(given.problem);
     std::erase_if(problems, [&](const Problem& p) { return !pattern.is_in(ops, p.key()); });
-    if (problems.empty())
-      throw InputError(fmt::format("no problem of the model matches '{}'", given.problem));
+    if (problems.empty()) throw InputError("no problem of the model matches '{}'", given.problem);
   }
   const int jobs = given.jobs > 0 ? given.jobs : static_cast<int>(std::thread::hardware_concurrency());
   compile_ahead(ops, wisdom, problems, compiler, facts, jobs);

@@ -1,7 +1,7 @@
-#include "cli/generate.h"
-
+// The tokens of a `warptune decode` run: prefill, then steps whose launches run ahead of the device.
 #include <algorithm>
 
+#include "cli/decode.h"
 #include "harness/core/error.h"
 #include "harness/core/stopwatch.h"
 #include "harness/device/nvtx.h"

@@ -9,11 +9,9 @@
 #include "cli/commands.h"
 #include "cli/comparison_output.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/pattern.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
-#include "harness/results/history_check.h"
 #include "harness/results/sweep_file.h"
 #include "variants/table.h"
 

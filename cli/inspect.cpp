@@ -26,7 +26,7 @@ std::size_t print_excluded_rows(const std::string& csv, const DeviceFacts& facts
   const auto columns = csv_columns(csv);
   for (const char* name : {"problem", "variant", "config"})
     if (std::ranges::find(columns, name) == columns.end())
-      throw InputError(fmt::format("{}:1: there is no column '{}'", csv, name));
+      throw InputError("{}:1: there is no column '{}'", csv, name);
   std::size_t rows = 0, excluded = 0;
   std::map<std::string, Space> spaces;
   const auto why_excluded = [&](const std::string& key, const std::string& name, const std::string& config) {
@@ -102,20 +102,20 @@ void add_inspect(CLI::App& app, int&) {
     if (given->defaults) {
       if (const std::size_t bad = inspect_defaults(ops(), tile_examples(ops()), given->options.archs,
                                                    given->options.compile_jobs))
-        throw CheckError(fmt::format("{} defaults do not compile or fit the device", bad));
+        throw CheckError("{} defaults do not compile or fit the device", bad);
       return;
     }
     if (!given->rows.empty()) {
       std::size_t excluded = 0;
       for (const std::string& arch : given->options.archs)
         excluded += print_excluded_rows(given->rows, known_device(arch));
-      if (excluded) throw CheckError(fmt::format("{} rows are excluded", excluded));
+      if (excluded) throw CheckError("{} rows are excluded", excluded);
       return;
     }
     if (given->config.empty()) throw InputError("inspect needs a sweep, --defaults or --rows");
     given->options.csv = given->csv;
     if (const std::size_t errors = inspect_sweep(load_sweep(ops(), given->config), given->options))
-      throw CheckError(fmt::format("{} configurations do not compile", errors));
+      throw CheckError("{} configurations do not compile", errors);
   });
 }
 

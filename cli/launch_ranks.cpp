@@ -1,5 +1,4 @@
-#include "cli/launch_ranks.h"
-
+// Starts a command again as several processes, the ranks of one run.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -23,7 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "harness/core/message.h"
+#include "cli/ranks.h"
+#include "harness/core/line_process.h"
 #include "harness/core/print.h"
 #include "harness/core/rank_identity.h"
 #include "harness/core/stopwatch.h"
@@ -34,13 +34,6 @@ namespace {
 constexpr double kGraceSeconds = 1;  // in which ranks end by themselves after another one
 
 [[noreturn]] void fail(const char* call) { throw std::system_error(errno, std::generic_category(), call); }
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 /// The arguments of this process.
 std::vector<std::string> own_arguments() {

@@ -1,4 +1,5 @@
-// warptune list ops|variants|parameters|arguments [OP]: prints what can be tuned.
+// warptune list ops|variants|parameters|arguments [OP]: prints what can be tuned. warptune devices: the
+// devices of this machine and their facts.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,8 +7,9 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/kernel_option.h"
+#include "cli/options.h"
 #include "harness/core/print.h"
+#include "harness/device/device.h"
 
 namespace warptune {
 namespace {
@@ -23,11 +25,8 @@ void print_op(const OpEntry& entry) {
   for (const Dim& dim : entry.op.dims) {
     std::string notes;
     if (!dim.labels.empty()) notes += fmt::format("; one of {}", fmt::join(dim.labels, ", "));
-    if (dim.fallback) {
-      const auto value = static_cast<std::size_t>(*dim.fallback);
-      notes += value < dim.labels.size() ? fmt::format("; default {}", dim.labels[value])
-                                         : fmt::format("; default {}", *dim.fallback);
-    }
+    if (const auto value = dim.fallback)
+      notes += "; default " + label_at(dim.labels, *value, std::to_string(*value));
     if (dim.labels.empty() && dim.min != 1) notes += fmt::format("; at least {}", dim.min);
     print("  {:<12} {}{}\n", dim.name, dim.doc, notes);
   }
@@ -73,10 +72,8 @@ void print_parameters(const OpEntry& entry) {
     if (v.parameters.empty()) print("  no parameters\n");
     for (const Parameter& p : v.parameters) {
       std::vector<std::string> values;
-      for (const std::int64_t value : p.values) {
-        const auto index = static_cast<std::size_t>(value);
-        values.push_back(index < p.labels.size() ? p.labels[index] : std::to_string(value));
-      }
+      for (const std::int64_t value : p.values)
+        values.push_back(label_at(p.labels, value, std::to_string(value)));
       print("  {:<18} {}{}{}{}\n", p.name, fmt::format("{}", fmt::join(values, " ")),
             p.doc.empty() ? "" : "  -- ", p.doc, p.in_step_only ? " (tuned in steps only)" : "");
     }
@@ -104,6 +101,19 @@ void print_arguments(const OpEntry& entry) {
   for (const Dim& dim : entry.op.dims)
     if (std::ranges::find(entry.op.fields, dim.name, &ArgsField::name) == entry.op.fields.end())
       print("  {:<18} int, a dim\n", dim.name);
+}
+
+void print_device(const std::string& name) {
+  const auto device = open_device(name);
+  const DeviceFacts& f = device->facts();
+  print("{}  {}  {}\n", name, f.name, f.arch);
+  if (f.backend == Backend::cuda)
+    print("  driver {}, toolkit {}, {} multiprocessors, {} MiB L2, {} KiB shared memory per block\n",
+          f.driver, f.toolkit, f.sms, f.l2_bytes >> 20, f.shared_per_block >> 10);
+  else
+    print("  {} threads, {} MiB last-level cache\n", f.sms, f.l2_bytes >> 20);
+  print("  {:.1f} GiB memory, {:.1f} GiB free\n", static_cast<double>(f.memory_bytes) / (1LL << 30),
+        static_cast<double>(device->free_bytes()) / (1LL << 30));
 }
 
 }  // namespace
@@ -138,6 +148,15 @@ void add_list(CLI::App& app, int&) {
     OpEntry entry = table.find(options->op.substr(0, slash));
     if (slash != std::string::npos) entry.variants = {entry.variant(options->op.substr(slash + 1))};
     print(entry);
+  });
+}
+
+void add_devices(CLI::App& app, int&) {
+  auto* command = app.add_subcommand("devices", "Lists the devices of this machine");
+  command->footer("Example:\n  warptune devices");
+  command->callback([] {
+    for (int i = 0; i < cuda_device_count(); ++i) print_device(fmt::format("cuda:{}", i));
+    print_device("host");
   });
 }
 

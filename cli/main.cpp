@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/standard_streams.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/results/run_info.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/kernel_option.h"
+#include "cli/options.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/print.h"
 

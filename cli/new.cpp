@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
-#include "harness/custom/skeleton.h"
+#include "harness/custom/kernel_files.h"
 #include "harness/results/durable_file.h"
 #include "variants/table.h"
 
@@ -19,7 +19,7 @@ namespace {
 void write_new(const fs::path& folder, const std::vector<std::pair<std::string, std::string>>& files) {
   for (const auto& [file, text] : files)
     if (fs::exists(folder / file))
-      throw InputError(fmt::format("'{}' exists; nothing is written", (folder / file).string()));
+      throw InputError("'{}' exists; nothing is written", (folder / file).string());
   for (const auto& [file, text] : files) {
     replace_file(folder / file, text);
     print("{}\n", (folder / file).string());
@@ -53,7 +53,7 @@ void add_new(CLI::App& app, int&) {
   op->add_option("-o,--out", given->folder, "The folder of the files")->capture_default_str();
   op->callback([given] {
     if (ops().find_if_known(given->name))
-      throw InputError(fmt::format("there is an op '{}' already; choose another name", given->name));
+      throw InputError("there is an op '{}' already; choose another name", given->name);
     write_new(given->folder, op_skeleton(given->name));
   });
 }

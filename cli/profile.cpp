@@ -11,9 +11,9 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/output_option.h"
 #include "cli/profile_target.h"
 #include "harness/core/error.h"
+#include "harness/core/line_process.h"
 #include "harness/core/print.h"
 
 namespace warptune {
@@ -28,15 +28,13 @@ struct ProfileArguments {
 void replace_process(std::vector<std::string> command) {
   const auto tool = find_tool(command.front());
   if (!tool)
-    throw InputError(fmt::format("{} is not on this machine (neither on the PATH nor in the CUDA Toolkit)",
-                                 command.front()));
-  std::vector<char*> arguments;
-  for (std::string& word : command) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+    throw InputError("{} is not on this machine (neither on the PATH nor in the CUDA Toolkit)",
+                     command.front());
+  const std::vector<char*> arguments = pointers_to(command);
   std::fflush(stdout);
   for (const int ignored : {SIGPIPE, SIGXFSZ}) ::signal(ignored, SIG_DFL);  // the profiler starts as usual
   ::execvp(tool->c_str(), arguments.data());
-  throw InputError(fmt::format("{} cannot be started: {}", tool->string(), std::strerror(errno)));
+  throw InputError("{} cannot be started: {}", tool->string(), std::strerror(errno));
 }
 
 }  // namespace

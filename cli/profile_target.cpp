@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/options.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/core/space.h"
 #include "harness/results/wisdom.h"
 
@@ -20,10 +19,10 @@ namespace {
 ProfileTarget winner_of(const TargetOptions& given, const Problem& problem, const std::string& variant) {
   const WisdomInUse in_use = target_wisdom(given);
   const Winner* winner = in_use.wisdom.exact(problem);
-  if (!winner) throw InputError(fmt::format("'{}' holds no winner of {}", in_use.present(), problem.key()));
+  if (!winner) throw InputError("'{}' holds no winner of {}", in_use.present(), problem.key());
   if (!variant.empty() && winner->variant != variant)
-    throw InputError(fmt::format("'{}' holds no winner of {} for {}; its winner is {} {}", in_use.present(),
-                                 variant, problem.key(), winner->variant, winner->config.str()));
+    throw InputError("'{}' holds no winner of {} for {}; its winner is {} {}", in_use.present(), variant,
+                     problem.key(), winner->variant, winner->config.str());
   const Variant& known = given.kernels.ops().find(problem.op).variant(winner->variant);
   return {.problem = problem,
           .variant = known.name,
@@ -36,8 +35,7 @@ ProfileTarget winner_of(const TargetOptions& given, const Problem& problem, cons
 
 Problem problem_of(const OpTable& ops, const std::string& text, const std::string& dtype) {
   const auto open = text.find('[');
-  if (!text.ends_with(']'))
-    throw InputError(fmt::format("'{}' is not of the form OP[DIM=N,...]", brief(text)));
+  if (!text.ends_with(']')) throw InputError("'{}' is not of the form OP[DIM=N,...]", brief(text));
   auto pairs = parse_pairs(text.substr(open + 1, text.size() - open - 2));
   const auto own = std::ranges::find(pairs, "dtype", &std::pair<std::string, std::string>::first);
   const DType type = parse_dtype(own == pairs.end() ? dtype : own->second);
@@ -76,8 +74,7 @@ ProfileTarget any_target_of(const TargetOptions& given) {
   }
   const auto slash = given.target.find('/');
   if (slash == std::string::npos)
-    throw InputError(
-        fmt::format("'{}' is neither a problem, OP[DIM=N,...], nor OP/VARIANT", brief(given.target)));
+    throw InputError("'{}' is neither a problem, OP[DIM=N,...], nor OP/VARIANT", brief(given.target));
   const OpEntry& entry = given.kernels.ops().find(given.target.substr(0, slash));
   const Variant& variant = entry.variant(given.target.substr(slash + 1));
   if (given.problem.empty()) throw InputError("OP/VARIANT needs --problem with the dims");
@@ -96,7 +93,7 @@ ProfileTarget any_target_of(const TargetOptions& given) {
 ProfileTarget target_of(const TargetOptions& given) {
   ProfileTarget target = any_target_of(given);
   if (const auto ranks = ranks_of(target.problem); ranks > 1)
-    throw InputError(fmt::format("{} runs on {} ranks; a profiler starts one", target.problem.key(), ranks));
+    throw InputError("{} runs on {} ranks; a profiler starts one", target.problem.key(), ranks);
   return target;
 }
 

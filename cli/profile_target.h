@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "cli/kernel_option.h"
+#include "cli/options.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/tune/profile.h"
 

@@ -12,10 +12,9 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "cli/launch_ranks.h"
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/device/device.h"
 
 namespace warptune {
@@ -119,14 +118,12 @@ std::string device_of_rank(const std::string& devices, int rank, int ranks) {
   const std::vector<std::string> items = items_of(devices.substr(0, as));
   if (items.size() > 1 || items[0].starts_with("cuda:")) {
     if (items.size() != static_cast<std::size_t>(ranks))
-      throw InputError(
-          fmt::format("--ranks {} needs {} devices; --device names {}", ranks, ranks, items.size()));
+      throw InputError("--ranks {} needs {} devices; --device names {}", ranks, ranks, items.size());
     return items[static_cast<std::size_t>(rank)] + suffix;
   }
   const int count = cuda_device_count();
   if (items[0] != "auto" || count == 0) return devices;
-  if (count < ranks)
-    throw InputError(fmt::format("--ranks {} needs {} GPUs; this machine has {}", ranks, ranks, count));
+  if (count < ranks) throw InputError("--ranks {} needs {} GPUs; this machine has {}", ranks, ranks, count);
   return fmt::format("cuda:{}{}", rank, suffix);
 }
 

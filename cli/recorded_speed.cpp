@@ -20,8 +20,8 @@ Speed recorded_speed(const OpEntry& entry, const Problem& problem, double time_u
   }
   if (!winner) return speed;
   const auto note = [&](const std::string& name, double us) {
-    const auto variant = std::ranges::find(entry.variants, name, &Variant::name);
-    speed.note(name, variant != entry.variants.end() && calls_library(*variant), us);
+    const Variant* variant = entry.find_variant(name);
+    speed.note(name, variant && calls_library(*variant), us);
   };
   note(winner->variant, winner->time_us);
   for (const TiedConfig& tied : winner->tied) note(tied.variant, tied.time_us);

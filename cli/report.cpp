@@ -3,12 +3,10 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/output_option.h"
+#include "cli/options.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/report/page.h"
-#include "harness/report/site.h"
 #include "variants/table.h"
 
 namespace warptune {

@@ -4,11 +4,8 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/history_option.h"
-#include "cli/kernel_option.h"
 #include "cli/options.h"
 #include "cli/wisdom_in_use.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/measure/statistics.h"
 #include "harness/results/sweep_file.h"

@@ -78,7 +78,7 @@ void add_simulate(CLI::App& app, int&) {
     for (const std::string& text : given->at) {
       options.at.push_back(parse_budget(text));
       if (options.at.back().unit == Budget::Unit::seconds)
-        throw InputError(fmt::format("--at: '{}' is a time, and a simulation takes none", text));
+        throw InputError("--at: '{}' is a time, and a simulation takes none", text);
     }
     if (!options.at.empty() && !options.csv.empty())
       throw InputError("--csv is for the table by percent; --at prints its table only");

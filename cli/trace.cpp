@@ -1,4 +1,5 @@
-// warptune import-trace, export-trace: workloads of flashinfer-bench as a sweep, and its times as traces.
+// warptune import-trace, export-trace, export-t4: workloads of flashinfer-bench as a sweep, and times of a
+// sweep as its traces or as T4 results.
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,12 +7,11 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/output_option.h"
 #include "harness/core/error.h"
-#include "harness/core/file_name.h"
-#include "harness/core/message.h"
+#include "harness/core/input_file.h"
 #include "harness/core/print.h"
-#include "harness/exchange/flashinfer_export.h"
+#include "harness/exchange/flashinfer_trace.h"
+#include "harness/exchange/recorded_json.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/sweep_file.h"
 #include "variants/table.h"
@@ -34,7 +34,7 @@ Traces traces_of(const TraceArguments& given) {
 
 void import_trace(const TraceArguments& given) {
   if (const std::string fault = fault_of_sweep_name(given.name); !fault.empty())
-    throw InputError(fmt::format("--name '{}' cannot name a sweep: {}", given.name, fault));
+    throw InputError("--name '{}' cannot name a sweep: {}", given.name, fault);
   const TextOutput output = given.sweep.open(
       kind_that_begins("a sweep", {"# The workloads of flashinfer-bench definitions."}), given.files);
   const Traces traces = traces_of(given);
@@ -59,7 +59,7 @@ void export_trace(const TraceArguments& given) {
   const ExportedTraces exported = export_traces(ops(), KernelSources(), traces_of(given), given.csv);
   for (const std::string& sentence : exported.left_out) print_error("leaves out " + sentence);
   if (exported.traces == 0)
-    throw InputError(fmt::format("'{}' has no time of a kernel for any of the workloads", given.csv));
+    throw InputError("'{}' has no time of a kernel for any of the workloads", given.csv);
   std::vector<fs::path> inputs = paths_of(given.files);
   inputs.emplace_back(given.csv);
   std::vector<std::pair<OutputFile, const std::string*>> files;
@@ -98,6 +98,32 @@ void add_trace(CLI::App& app, int&) {
       ->required();
   add_force(*save, given->force);
   save->callback([given] { export_trace(*given); });
+}
+
+void add_export_t4(CLI::App& app, int&) {
+  auto* command =
+      app.add_subcommand("export-t4", "Writes the rows of a problem as T4 results for other autotuners");
+  command->footer(
+      "T4 is the JSON format for results of the auto-tuning methodology project; Kernel Tuner reads and "
+      "writes it,\n"
+      "and simulate reads it.\n"
+      "Example:\n"
+      "  warptune export-t4 results/h200/spaces.csv --problem 'linear.*out=4096' -o linear.json");
+  struct Given {
+    std::string csv, problem;
+    OutputOption output;
+  };
+  const auto given = std::make_shared<Given>();
+  command->add_option("RESULTS", given->csv, "The CSV of a sweep")->required();
+  command->add_option(
+      "--problem", given->problem,
+      "The problem: a regular expression that matches one key; not needed for a CSV of one problem");
+  given->output.add_to(*command, "The file; by default standard output");
+  command->callback([given] {
+    const TextOutput output = given->output.open(
+        kind_that_begins("a T4 file", {"{\n \"schema_version\": \"1.0.0\",\n \"metadata\": "}), {given->csv});
+    output.write(to_t4(ops(), given->csv, given->problem));
+  });
 }
 
 }  // namespace warptune

@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/history_option.h"
 #include "cli/options.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
@@ -26,9 +25,9 @@ Status retry_status(const std::string& word) {
   } catch (const InputError&) {
   }
   throw InputError(
-      fmt::format("--retry does not take '{}'; it takes compile_error, resource, launch_error, wrong_result, "
-                  "timeout, crash, too_fast",
-                  word));
+      "--retry does not take '{}'; it takes compile_error, resource, launch_error, wrong_result, "
+      "timeout, crash, too_fast",
+      word);
 }
 
 /// Seconds of "90s", "30m", "4h" or "2d".
@@ -40,7 +39,7 @@ double seconds_of(const std::string& text) {
   const auto unit =
       std::ranges::find(units, rest.size() == 1 ? rest[0] : '?', &std::pair<char, double>::first);
   if (error != std::errc() || unit == std::end(units) || !(value > 0 && value <= 1e6))
-    throw InputError(fmt::format("--budget is '{}'; it must be a time such as 90s, 30m or 4h", brief(text)));
+    throw InputError("--budget is '{}'; it must be a time such as 90s, 30m or 4h", brief(text));
   return value * unit->second;
 }
 
@@ -125,8 +124,7 @@ void add_tune(CLI::App& app, int& exit_code) {
     if (!given->shard.empty()) options.shard = parse_shard(given->shard);
     const Sweep sweep = load_sweep(ops(), given->config);
     if (!given->wisdom.empty() && !sweep.missing)
-      throw InputError(
-          fmt::format("--wisdom is for a sweep with 'missing: true', and '{}' has none", given->config));
+      throw InputError("--wisdom is for a sweep with 'missing: true', and '{}' has none", given->config);
     options.known = [&](const DeviceFacts& facts) {
       const auto folder = options.output.value_or(sweep.output) / facts.slug();
       return wisdom_in_use(given->wisdom, facts, folder / "wisdom.json").wisdom;

@@ -1,5 +1,5 @@
-// warptune wisdom show|check|export: prints the winners, checks which are still valid, or exports them to
-// other programs. push, pull and list are in wisdom_share.cpp.
+// warptune wisdom show|check|export|watch: prints the winners, checks which are still valid, exports them to
+// other programs, or chooses what the regression gate times. push, pull and list are in wisdom_share.cpp.
 #include "harness/results/wisdom.h"
 
 #include <fmt/format.h>
@@ -9,18 +9,15 @@
 #include <thread>
 
 #include "cli/commands.h"
-#include "cli/kernel_option.h"
 #include "cli/options.h"
-#include "cli/output_option.h"
 #include "cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/parallel.h"
 #include "harness/core/print.h"
-#include "harness/results/benchmark_json.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_export.h"
+#include "harness/select/tuned_plans.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/winners_sweep.h"
 
@@ -80,8 +77,7 @@ void show_wisdom(const WisdomArguments& given) {
     for (const Winner& w : winners)
       if (std::ranges::find(names, name_of(w)) == names.end()) names.push_back(name_of(w));
     if (std::ranges::find(names, wanted) == names.end())
-      throw InputError(
-          fmt::format("no {} '{}' among these winners{}", what, brief(wanted), did_you_mean(wanted, names)));
+      throw InputError("no {} '{}' among these winners{}", what, brief(wanted), did_you_mean(wanted, names));
     std::erase_if(winners, [&](const Winner& w) { return name_of(w) != wanted; });
   };
   keep("op", given.op, [](const Winner& w) { return w.problem.op; });
@@ -96,24 +92,54 @@ void show_wisdom(const WisdomArguments& given) {
   if (given.op.empty() && given.problem.empty() && given.variant.empty()) print_steps(wisdom);
 }
 
-/// The code of a winner compared with the code of this program, and its times with the peaks of its device.
-enum class CodeState { same_sources, same_code, other_code, unknown, too_fast };
-constexpr const char* kCodeStates[] = {"the same sources", "the same machine code", "other code",
-                                       "no such variant", "a time that its device cannot reach"};
-
-/// `compile`: compares the machine code even if the sources are the same.
-CodeState code_state(const OpTable& ops, const Compiler& compiler, const Winner& winner,
-                     const DeviceFacts& peaks, bool compile) {
-  const CodeNow now = code_now(compiler, ops, winner, peaks);
-  if (now.source_hash.empty()) return CodeState::unknown;
-  if (!why_too_fast(winner, now.impossible_us).empty()) return CodeState::too_fast;
-  const bool same_sources = now.source_hash == winner.source_hash;
-  if (same_sources && (!compile || winner.code_hash.empty())) return CodeState::same_sources;
-  return !winner.code_hash.empty() && now.code_hash() == winner.code_hash ? CodeState::same_code
-                                                                          : CodeState::other_code;
+/// The facts of the device of a winner: measured ones, else those of a GPU of its architecture.
+std::optional<DeviceFacts> device_of(const Winner& winner, const DeviceFacts& measured) try {
+  return measured.name == winner.made_on.device ? measured : known_device(winner.made_on.arch);
+} catch (const InputError&) {  // a host, or a GPU that is not known
+  return std::nullopt;
 }
 
-/// Needs no GPU. Returns whether the code of every winner is known and unchanged, and its times are possible.
+/// Which constraint of its variant a winner breaks on its device; empty if none is known.
+std::string why_excluded(const OpEntry& entry, const Winner& winner, const DeviceFacts& measured) try {
+  const auto facts = device_of(winner, measured);
+  if (!facts) return {};
+  const Problem problem = entry.op.problem(winner.problem.dims, winner.problem.dtype);
+  return why_unfit(entry.variant(winner.variant), problem, winner.config, *facts).value_or("");
+} catch (const InputError& e) {
+  return e.what();
+}
+
+/// A winner compared with this program: its code, its constraints, and its times with the peaks of its
+/// device.
+enum class State { same_sources, same_code, other_code, unknown, too_fast, excluded };
+constexpr const char* kStates[] = {"the same sources",
+                                   "the same machine code",
+                                   "other code",
+                                   "no such variant",
+                                   "a time that its device cannot reach",
+                                   "a broken constraint"};
+
+struct Check {
+  State state = State::unknown;
+  std::string why_excluded = {};
+};
+
+/// `compile`: compares the machine code even if the sources are the same.
+Check checked(const OpTable& ops, const Compiler& compiler, const Winner& winner, const DeviceFacts& peaks,
+              bool compile) {
+  const CodeNow now = code_now(compiler, ops, winner, peaks);
+  if (now.source_hash.empty()) return {State::unknown};
+  if (!why_too_fast(winner, now.impossible_us).empty()) return {State::too_fast};
+  if (std::string why = why_excluded(ops.find(winner.problem.op), winner, peaks); !why.empty())
+    return {State::excluded, std::move(why)};
+  const bool same_sources = now.source_hash == winner.source_hash;
+  if (same_sources && (!compile || winner.code_hash.empty())) return {State::same_sources};
+  const bool same_code = !winner.code_hash.empty() && now.code_hash() == winner.code_hash;
+  return {same_code ? State::same_code : State::other_code};
+}
+
+/// Needs no GPU. Returns whether the code of every winner is known and unchanged, its constraints hold, and
+/// its times are possible.
 bool check_wisdom(const WisdomArguments& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
   const Compiler compiler(KernelSources(), default_cache_folder());
@@ -121,24 +147,25 @@ bool check_wisdom(const WisdomArguments& given) {
   for (const StepWinner& step : wisdom.steps())
     for (const StepPlan& plan : step.plans.plans) winners.push_back(as_winner(step, plan));
   const auto peaks = read_device_file(std::filesystem::path(given.file).parent_path() / "device.json");
-  std::vector<CodeState> states(winners.size());
+  std::vector<Check> checks(winners.size());
   const OpTable& ops = given.kernels.ops();
   const auto jobs = static_cast<int>(std::thread::hardware_concurrency());
   parallel_for(static_cast<std::int64_t>(winners.size()), jobs, [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
-    states[at] = code_state(ops, compiler, winners[at], peaks.value_or(DeviceFacts{}), given.compile);
+    checks[at] = checked(ops, compiler, winners[at], peaks.value_or(DeviceFacts{}), given.compile);
   });
   bool all_hold = true;
   for (std::size_t i = 0; i < winners.size(); ++i) {
-    if (states[i] < CodeState::other_code) continue;
+    const auto& [state, why] = checks[i];
+    if (state < State::other_code) continue;
     all_hold = false;
     print("{} {} {}: {}\n", winners[i].problem.key(), winners[i].variant, winners[i].config.str(),
-          kCodeStates[static_cast<std::size_t>(states[i])]);
+          why.empty() ? kStates[static_cast<std::size_t>(state)] : why);
   }
   print("{} winners:", winners.size());
-  for (std::size_t state = 0; state < std::size(kCodeStates); ++state)
-    print("{} {} with {}", state == 0 ? "" : ",", std::ranges::count(states, static_cast<CodeState>(state)),
-          kCodeStates[state]);
+  for (std::size_t i = 0; i < std::size(kStates); ++i)
+    print("{} {} with {}", i == 0 ? "" : ",",
+          std::ranges::count(checks, static_cast<State>(i), &Check::state), kStates[i]);
   print("\n");
   return all_hold;
 }
@@ -166,8 +193,32 @@ void export_wisdom(const WisdomArguments& given) {
   const TextOutput output = given.output.open(kind_of_format(given.format), {given.file});
   const Wisdom wisdom = Wisdom::load(given.file);
   if (const auto unknown = unknown_winners(given.kernels.ops(), wisdom); !unknown.empty())
-    throw InputError(fmt::format("'{}' is not exported: {}", given.file, unknown.front()));
+    throw InputError("'{}' is not exported: {}", given.file, unknown.front());
   output.write(exported(wisdom, given));
+}
+
+void add_wisdom_watch(CLI::App& wisdom) {
+  struct Given {
+    std::string file;
+    OutputOption output{"watched.json"};
+    std::size_t per_variant = 3;
+  };
+  const auto given = std::make_shared<Given>();
+  auto* command = wisdom.add_subcommand(
+      "watch",
+      "Writes the steps, and of each kernel the problems that take longest, for the regression gate");
+  command->add_option("WISDOM", given->file, "wisdom.json")->required();
+  given->output.add_to(*command, "The wisdom file to write; default watched.json");
+  command->add_option("--per-kernel", given->per_variant, "Problems of each kernel (op/variant)")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->callback([given] {
+    const OutputKind kind{.name = "a wisdom", .is_earlier = [](std::string_view) { return false; }};
+    const TextOutput output = given->output.open(kind, {given->file});
+    const Watched watched = watched_part(Wisdom::load(given->file), given->per_variant);
+    output.write(watched.wisdom.to_json());
+    print("{}", Lines{summary_of(watched)});
+  });
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/device/device.h"
@@ -73,11 +72,11 @@ std::vector<DeviceFacts> devices_beside(const std::vector<fs::path>& files) {
 
 WisdomInUse required_wisdom(const std::string& given, const DeviceFacts& facts, const std::string& option) {
   if (given.empty() && !has_wisdom_path())
-    throw InputError(fmt::format("it needs {}, or {} with the files to search", option, kVariable));
+    throw InputError("it needs {}, or {} with the files to search", option, kVariable);
   WisdomInUse in_use = wisdom_in_use(given, facts);
   if (!in_use.found())
-    throw InputError(fmt::format("none of the files of {} exists for {}: '{}'", kVariable, facts.name,
-                                 std::getenv(kVariable)));
+    throw InputError("none of the files of {} exists for {}: '{}'", kVariable, facts.name,
+                     std::getenv(kVariable));
   return in_use;
 }
 

@@ -6,7 +6,6 @@
 
 #include "cli/commands.h"
 #include "cli/wisdom_in_use.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/output_file.h"

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/kernel_option.h"
+#include "cli/options.h"
 #include "harness/core/error.h"
 #include "harness/core/line_channel.h"
 #include "harness/device/nvrtc_processes.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <charconv>
 #include <stdexcept>
 #include <unordered_set>
 
@@ -15,10 +15,7 @@ Assignment::Assignment(std::initializer_list<std::pair<std::string, std::int64_t
   for (const auto& [name, value] : entries) set(name, value);
 }
 
-const Assignment::Entry* Assignment::find(std::string_view name) const {
-  const auto it = std::ranges::find(entries_, name, &Entry::name);
-  return it == entries_.end() ? nullptr : &*it;
-}
+const Assignment::Entry* Assignment::find(std::string_view name) const { return find_named(entries_, name); }
 
 std::int64_t Assignment::operator[](std::string_view name) const {
   if (const Entry* entry = find(name)) return entry->value;
@@ -31,11 +28,11 @@ std::int64_t Assignment::get(std::string_view name, std::int64_t fallback) const
 }
 
 void Assignment::set(std::string_view name, std::int64_t value, std::string label, bool omitted) {
-  const auto it = std::ranges::find(entries_, name, &Entry::name);
-  if (it == entries_.end())
-    entries_.push_back({std::string(name), value, std::move(label), omitted});
+  Entry entry{std::string(name), value, std::move(label), omitted};
+  if (Entry* known = find_named(entries_, name))
+    *known = std::move(entry);
   else
-    *it = {std::string(name), value, std::move(label), omitted};
+    entries_.push_back(std::move(entry));
 }
 
 std::string Assignment::str() const {
@@ -48,6 +45,22 @@ std::string Assignment::str() const {
   return text;
 }
 
+std::string label_at(const std::vector<std::string>& labels, std::int64_t value, std::string otherwise) {
+  const auto index = static_cast<std::size_t>(value);
+  return index < labels.size() ? labels[index] : otherwise;
+}
+
+std::int64_t whole_number(std::string_view text, std::string_view what) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = end == text.data() + text.size();
+  if (whole && error == std::errc::result_out_of_range)
+    throw InputError("{} is {}, which does not fit 64 bits", what, brief(text));
+  if (!whole || error != std::errc())
+    throw InputError("{} is '{}'; it must be an integer", what, brief(text));
+  return value;
+}
+
 std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> pairs;
   std::unordered_set<std::string_view> names;
@@ -56,9 +69,9 @@ std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view te
     const auto item = text.substr(0, comma);
     const auto equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0)
-      throw InputError(fmt::format("'{}' is not of the form name=value", brief(item)));
+      throw InputError("'{}' is not of the form name=value", brief(item));
     if (!names.insert(item.substr(0, equals)).second)
-      throw InputError(fmt::format("'{}' is given twice", brief(item.substr(0, equals))));
+      throw InputError("'{}' is given twice", brief(item.substr(0, equals)));
     pairs.emplace_back(item.substr(0, equals), item.substr(equals + 1));
     text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
   }

@@ -49,6 +49,12 @@ class Assignment {
   std::vector<Entry> entries_;
 };
 
+/// The label of a value; `otherwise` where it has none.
+std::string label_at(const std::vector<std::string>& labels, std::int64_t value, std::string otherwise = {});
+
+/// Throws InputError that begins with `what` ("dim 'tokens'") unless the text is an integer that fits
+/// 64 bits.
+std::int64_t whole_number(std::string_view text, std::string_view what);
 /// Splits "a=1,b=x" into pairs; throws InputError where a pair has no '=' or a name is given twice.
 std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view text);
 

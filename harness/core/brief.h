@@ -1,5 +1,7 @@
 #pragma once
 // User input in error messages: shortened quotes, and suggestions for misspelled names.
+#include <algorithm>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,8 +34,15 @@ std::string did_you_mean(std::string_view given, std::span<const std::string> kn
 template <class Range>
 std::vector<std::string> names_of(const Range& range) {
   std::vector<std::string> names;
-  for (const auto& item : range) names.push_back(item.name);
+  for (const auto& item : range) names.emplace_back(item.name);
   return names;
+}
+
+/// The first thing of this name in a range, or nullptr.
+template <class Range>
+auto* find_named(Range& range, std::string_view name) {
+  const auto it = std::ranges::find_if(range, [&](const auto& item) { return item.name == name; });
+  return it == std::end(range) ? nullptr : &*it;
 }
 
 }  // namespace warptune

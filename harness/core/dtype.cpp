@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "harness/core/brief.h"
@@ -49,7 +48,7 @@ DType parse(std::string_view name, std::span<const DType> dtypes) {
     if (name_of(dtype) == name) return dtype;
     known.emplace_back(name_of(dtype));
   }
-  throw InputError(fmt::format("unknown dtype '{}'{}", brief(name), did_you_mean(name, known)));
+  throw InputError("unknown dtype '{}'{}", brief(name), did_you_mean(name, known));
 }
 constexpr DType kTensorDTypes[] = {DType::fp32,  DType::fp16, DType::bf16, DType::int32,
                                    DType::int64, DType::int8, DType::fp64};

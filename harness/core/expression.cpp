@@ -96,9 +96,7 @@ bool compares_labels(const Node& node) {
 
 /// The variable of a node that is its name.
 const Variable* variable_of(const Node& node, std::span<const Variable> variables) {
-  if (node.kind != Kind::name) return nullptr;
-  const auto it = std::ranges::find(variables, node.name, &Variable::name);
-  return it == variables.end() ? nullptr : &*it;
+  return node.kind == Kind::name ? find_named(variables, node.name) : nullptr;
 }
 
 /// The variable with labels that a comparison has as an argument.
@@ -140,14 +138,14 @@ class LabelResolver {
     if (labeled) {
       const auto it = std::ranges::find(labeled->labels, node.name);
       if (it != labeled->labels.end()) return number_node(static_cast<double>(it - labeled->labels.begin()));
-      throw InputError(fmt::format(
+      throw InputError(
           "unknown label {}{}", where(),
-          did_you_mean(node.name, labeled->labels, fmt::format("'{}' is one of", labeled->name))));
+          did_you_mean(node.name, labeled->labels, fmt::format("'{}' is one of", labeled->name)));
     }
     if (node.kind == Kind::label)
-      throw InputError(fmt::format("label {} is compared with no parameter or dim that has labels", where()));
-    throw InputError(fmt::format("unknown name {}{}", where(),
-                                 did_you_mean(node.name, names_of(variables_), "it may use")));
+      throw InputError("label {} is compared with no parameter or dim that has labels", where());
+    throw InputError("unknown name {}{}", where(),
+                     did_you_mean(node.name, names_of(variables_), "it may use"));
   }
 
   std::span<const Variable> variables_;
@@ -287,7 +285,7 @@ Evaluator& Evaluator::operator=(Evaluator&&) noexcept = default;
 Evaluator::~Evaluator() = default;
 
 void Evaluator::compile(const Expression::Node& node, std::span<const std::string> names, std::size_t depth) {
-  if (depth >= kStack) throw InputError(fmt::format("'{}' has too many operands", brief(expression_.text())));
+  if (depth >= kStack) throw InputError("'{}' has too many operands", brief(expression_.text()));
   if (node.kind == Kind::number) {
     instructions_.push_back({.number = node.number});
   } else if (node.kind == Kind::call) {
@@ -296,7 +294,7 @@ void Evaluator::compile(const Expression::Node& node, std::span<const std::strin
   } else {
     const auto it = std::ranges::find(names, node.name);
     if (it == names.end())
-      throw InputError(fmt::format("unknown name '{}' in '{}'", brief(node.name), brief(expression_.text())));
+      throw InputError("unknown name '{}' in '{}'", brief(node.name), brief(expression_.text()));
     const auto place = static_cast<std::size_t>(it - names.begin());
     instructions_.push_back({.count = place, .is_value = true});
     if (std::ranges::find(used_, place) == used_.end()) used_.push_back(place);

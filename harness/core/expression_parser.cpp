@@ -14,8 +14,7 @@ namespace warptune {
 
 InputError wrong_expression(std::string_view text, std::string_view kind, std::size_t position,
                             std::string_view why) {
-  return InputError(
-      fmt::format("{} '{}' is wrong at position {}: {}", kind, brief(text), position + 1, brief(why)));
+  return InputError("{} '{}' is wrong at position {}: {}", kind, brief(text), position + 1, brief(why));
 }
 
 namespace {
@@ -42,13 +41,13 @@ class Parser {
  public:
   Parser(std::string_view text, std::string_view kind) : text_(text), kind_(kind) {
     if (text.size() > kLongestText)
-      throw InputError(fmt::format("a {} of {} characters is too long; at most {} are possible", kind,
-                                   text.size(), kLongestText));
+      throw InputError("a {} of {} characters is too long; at most {} are possible", kind, text.size(),
+                       kLongestText);
     advance();
   }
 
   Pointer parse() {
-    if (token_.kind == Token::Kind::end) throw InputError(fmt::format("a {} is empty", kind_));
+    if (token_.kind == Token::Kind::end) throw InputError("a {} is empty", kind_);
     Pointer root = expression(0);
     if (is_symbol(",")) fail(token_.position, fmt::format("',' separates two {}s", kind_));
     if (token_.kind != Token::Kind::end) fail_at_token();
@@ -207,8 +206,8 @@ class Parser {
   Pointer function(const Token& name) {
     const Operator* f = find_function(name.text);
     if (!f)
-      throw InputError(fmt::format("unknown function '{}' at position {} of {} '{}'", brief(name.text),
-                                   name.position + 1, kind_, brief(text_)));
+      throw InputError("unknown function '{}' at position {} of {} '{}'", brief(name.text), name.position + 1,
+                       kind_, brief(text_));
     std::vector<Pointer> arguments;
     append_list(arguments);
     if (arguments.size() < f->least_arguments || arguments.size() > f->arguments_at_most)

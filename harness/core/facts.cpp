@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <sstream>
+#include <iterator>
 #include <string_view>
+#include <vector>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -67,37 +68,44 @@ bool DeviceFacts::is_rehearsal() const { return arch.find(kAs) != std::string::n
 namespace {
 
 struct KnownDevice {
-  const char *archs, *name;  // architectures, separated by spaces
+  int number;  // of the architecture
+  const char* name;
   int sms;
   std::int64_t l2_mib, memory_gib, shared_per_block_kib, shared_per_sm_kib, threads_per_sm;
 };
 
 constexpr KnownDevice kKnownDevices[] = {
-    {"sm_80", "NVIDIA A100-SXM4-40GB", 108, 40, 40, 163, 164, 2048},
-    {"sm_86", "NVIDIA RTX A6000", 84, 6, 48, 99, 100, 1536},
-    {"sm_87", "NVIDIA Jetson AGX Orin", 16, 4, 64, 163, 164, 1536},
-    {"sm_89", "NVIDIA L40S", 142, 96, 48, 99, 100, 1536},
-    {"sm_90 sm_90a", "NVIDIA H200", 132, 60, 141, 227, 228, 2048},
-    {"sm_100 sm_100a", "NVIDIA B200", 148, 126, 180, 227, 228, 2048},
-    {"sm_103 sm_103a", "NVIDIA B300", 148, 126, 268, 227, 228, 2048},
-    {"sm_120 sm_120a", "NVIDIA GeForce RTX 5090", 170, 96, 32, 99, 100, 1536},
-    {"sm_121 sm_121a", "NVIDIA GB10", 48, 24, 119, 99, 100, 1536},
+    {80, "NVIDIA A100-SXM4-40GB", 108, 40, 40, 163, 164, 2048},
+    {86, "NVIDIA RTX A6000", 84, 6, 48, 99, 100, 1536},
+    {87, "NVIDIA Jetson AGX Orin", 16, 4, 64, 163, 164, 1536},
+    {89, "NVIDIA L40S", 142, 96, 48, 99, 100, 1536},
+    {90, "NVIDIA H200", 132, 60, 141, 227, 228, 2048},
+    {100, "NVIDIA B200", 148, 126, 180, 227, 228, 2048},
+    {103, "NVIDIA B300", 148, 126, 268, 227, 228, 2048},
+    {120, "NVIDIA GeForce RTX 5090", 170, 96, 32, 99, 100, 1536},
+    {121, "NVIDIA GB10", 48, 24, 119, 99, 100, 1536},
 };
+
+/// From 9.0 on there is also code for one architecture only: sm_90a.
+std::vector<std::string> archs_of(const KnownDevice& device) {
+  const std::string arch = fmt::format("sm_{}", device.number);
+  return device.number < 90 ? std::vector{arch} : std::vector{arch, arch + "a"};
+}
 
 }  // namespace
 
 std::string known_archs() {
-  std::string names;
-  for (const KnownDevice& device : kKnownDevices) names.append(names.empty() ? "" : " ").append(device.archs);
-  return names;
+  std::vector<std::string> names;
+  for (const KnownDevice& device : kKnownDevices)
+    std::ranges::copy(archs_of(device), std::back_inserter(names));
+  return listed(names);
 }
 
 DeviceFacts known_device(std::string_view arch) {
   if (const auto as = arch.find(kAs); as != arch.npos)
     return facts_as(known_device(arch.substr(0, as)), arch.substr(as + kAs.size()));
-  for (const KnownDevice& device : kKnownDevices) {
-    std::istringstream archs(device.archs);
-    for (std::string name; archs >> name;)
+  for (const KnownDevice& device : kKnownDevices)
+    for (const std::string& name : archs_of(device))
       if (name == arch)
         return {.backend = Backend::cuda,
                 .name = device.name,
@@ -109,15 +117,14 @@ DeviceFacts known_device(std::string_view arch) {
                 .shared_per_sm = device.shared_per_sm_kib << 10,
                 .registers_per_sm = 65536,
                 .threads_per_sm = device.threads_per_sm};
-  }
-  throw InputError(fmt::format("unknown architecture '{}'; known are {}", brief(arch), known_archs()));
+  throw InputError("unknown architecture '{}'; known are {}", brief(arch), known_archs());
 }
 
 DeviceFacts facts_as(DeviceFacts device, std::string_view arch) {
   const DeviceFacts older = known_device(arch);
   if (device.backend != Backend::cuda || older.arch_number() >= device.arch_number())
-    throw InputError(fmt::format("'{}' ({}) cannot run as {}: it takes a GPU of a newer architecture",
-                                 brief(device.name), brief(device.arch), arch));
+    throw InputError("'{}' ({}) cannot run as {}: it takes a GPU of a newer architecture", brief(device.name),
+                     brief(device.arch), arch);
   // The model is the first word with a digit: h100 of "NVIDIA H100 80GB HBM3".
   const std::string slug = device.slug();
   const auto digit = slug.find_first_of("0123456789"), begin = slug.rfind('-', digit) + 1;  // npos + 1 is 0

@@ -50,7 +50,7 @@ struct DeviceFacts {
   bool is_rehearsal() const;
 };
 
-/// The architectures of known_device(), separated by spaces.
+/// The architectures of known_device(): "sm_80, sm_86, ...".
 std::string known_archs();
 
 /// Facts of an architecture without a device, those of one GPU that has it, as the H200 of sm_90a, and of one

@@ -5,16 +5,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 
 namespace warptune {
+
 namespace {
 
 InputError unreadable(const std::string& origin, const std::string& why) {
-  return InputError(fmt::format("{} cannot be read: {}", origin, why));
+  return InputError("{} cannot be read: {}", origin, why);
 }
 
 }  // namespace
@@ -51,6 +54,40 @@ std::string InputFile::read(std::uintmax_t max_bytes) const {
 std::string read_input(const std::filesystem::path& path, const std::string& origin,
                        std::uintmax_t max_bytes) {
   return InputFile(path, origin).read(max_bytes);
+}
+
+std::string_view foreign_format(std::string_view bytes) {
+  if (bytes.starts_with("version https://git-lfs.github.com/spec/"))
+    return "a Git LFS pointer; 'git lfs pull' fetches the file itself";
+  // Without a byte order mark, every second byte of ASCII text is 0.
+  const auto utf16 = [&](std::size_t zero) {
+    return bytes.size() >= 4 && bytes[zero] == '\0' && bytes[zero + 2] == '\0' && bytes[1 - zero] != '\0';
+  };
+  if (bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff") || utf16(0) || utf16(1))
+    return "UTF-16; it must be UTF-8";
+  const auto first = bytes.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && bytes[first] == '<') return "HTML or XML";
+  return {};
+}
+
+std::string fault_of_file_name(std::string_view name) {
+  constexpr std::size_t kMaxLetters = 128;
+  constexpr std::string_view kMarks = "._-";
+  const auto may_be = [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           kMarks.find(c) != kMarks.npos;
+  };
+  if (!name.empty() && name.size() <= kMaxLetters && name.front() != '.' && std::ranges::all_of(name, may_be))
+    return {};
+  return "it names a file: at most 128 letters, digits, '.', '_' and '-' only, and no '.' at its begin";
+}
+
+std::filesystem::path path_below(const std::filesystem::path& folder, const std::filesystem::path& name) {
+  for (const auto& part : name)
+    if (const std::string fault = fault_of_file_name(part.string()); !fault.empty())
+      throw InputError("'{}' cannot be a file below '{}': '{}' is wrong, as {}", brief(name.string()),
+                       folder.string(), brief(part.string()), fault);
+  return folder / name;
 }
 
 }  // namespace warptune

@@ -1,9 +1,10 @@
 #pragma once
 // Files that the user names for reading. Only regular files of a bounded size are read: a pipe would block, a
-// device has no end.
+// device has no end. And names that come from data (a JSON, a YAML, a wisdom) and become names of files.
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace warptune {
 
@@ -36,5 +37,17 @@ class InputFile {
 /// The bytes of a file, read as above.
 std::string read_input(const std::filesystem::path& path, const std::string& origin,
                        std::uintmax_t max_bytes);
+
+/// What a file is that should hold JSON or binary data, by its first bytes: "a Git LFS pointer; ..", "UTF-16;
+/// ..", "HTML or XML". Empty where it is none of these.
+std::string_view foreign_format(std::string_view bytes);
+
+/// The error in a text that is to name one file or folder; empty if there is none. Such a name leads to no
+/// other folder, hides nothing, and needs no quotes in a shell.
+std::string fault_of_file_name(std::string_view name);
+
+/// FOLDER/NAME for a name of several parts ("kernels/common/tma.cuh"). Throws InputError where one part is
+/// no such name, as ".." or the "/" of an absolute path.
+std::filesystem::path path_below(const std::filesystem::path& folder, const std::filesystem::path& name);
 
 }  // namespace warptune

@@ -1,11 +1,10 @@
 #include "harness/core/json.h"
 
-#include <algorithm>
-
 #include "harness/core/brief.h"
-#include "harness/core/foreign_format.h"
+#include "harness/core/input_file.h"
 
 namespace warptune {
+
 namespace {
 
 /// "line 3, column 7" of a byte.
@@ -46,6 +45,66 @@ std::string json_fault(std::string_view text) {
                        brief(number));
   }
   return "this is not JSON";
+}
+
+using Json = nlohmann::json;
+
+bool JsonReader::has(const char* key) const { return object_.contains(key) && !object_.at(key).is_null(); }
+
+std::vector<int> JsonReader::ids(const char* key, int max) const {
+  std::vector<int> result;
+  if (!has(key)) return result;
+  const Json& value = object_.at(key);
+  if (!value.is_array()) return {to_int(value, key, 0, max)};
+  for (const Json& id : value) result.push_back(to_int(id, key, 0, max));
+  return result;
+}
+
+double JsonReader::number(const char* key) const {
+  const Json& value = need(key);
+  if (!value.is_number() || value.get<double>() <= 0) fail(key, "a number above 0");
+  return value.get<double>();
+}
+
+bool JsonReader::flag(const char* key, bool fallback) const {
+  if (!has(key)) return fallback;
+  if (!object_.at(key).is_boolean()) fail(key, "true or false");
+  return object_.at(key).get<bool>();
+}
+
+std::string JsonReader::text(const char* key) const {
+  const Json& value = need(key);
+  if (!value.is_string()) fail(key, "a string");
+  return value.get<std::string>();
+}
+
+JsonReader JsonReader::object(const char* key) const {
+  const Json& value = need(key);
+  if (!value.is_object()) fail(key, "an object");
+  return JsonReader(value, origin_ + ": " + key);
+}
+
+const Json& JsonReader::list(const char* key) const {
+  const Json& value = need(key);
+  if (!value.is_array()) fail(key, "a list");
+  return value;
+}
+
+void JsonReader::fail(const char* key, const std::string& wanted) const {
+  if (!object_.contains(key))
+    throw InputError("{}: key '{}' is missing; it must be {}", origin_, key, wanted);
+  throw InputError("{}: '{}' is {}; it must be {}", origin_, key, brief(object_.at(key).dump()), wanted);
+}
+
+const Json& JsonReader::need(const char* key) const {
+  if (!has(key)) throw InputError("{}: key '{}' is missing", origin_, key);
+  return object_.at(key);
+}
+
+int JsonReader::to_int(const Json& value, const char* key, int min, int max) const {
+  if (!value.is_number_integer() || value.get<double>() < min || value.get<double>() > max)
+    fail(key, fmt::format("an integer from {} to {}", min, max));
+  return value.get<int>();
 }
 
 }  // namespace warptune

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -47,7 +48,7 @@ class JsonBuilder {
   bool key(const std::string& name) {
     Open& object = open_.back();
     if (++object.keys > kMaxOrderedKeys && kOrdered)
-      throw InputError(fmt::format("{}: an object has more than {} keys", origin_, kMaxOrderedKeys));
+      throw InputError("{}: an object has more than {} keys", origin_, kMaxOrderedKeys);
     if (open_.size() == 1) member_ = name;
     if constexpr (kOrdered) grow(object.value->template get_ref<typename Json::object_t&>());
     next_ = &(*object.value)[name];
@@ -84,8 +85,7 @@ class JsonBuilder {
   }
   bool open(Json&& value) {
     if (open_.size() >= std::size_t{kMaxJsonDepth})
-      throw InputError(
-          fmt::format("{}: lists and objects nest deeper than {} levels", origin_, kMaxJsonDepth));
+      throw InputError("{}: lists and objects nest deeper than {} levels", origin_, kMaxJsonDepth);
     open_.push_back({&place(std::move(value))});
     return true;
   }
@@ -125,7 +125,7 @@ std::string json_fault(std::string_view text);
 template <class Json = nlohmann::json>
 Json need_json(std::string_view text, std::string_view origin, const UseJsonItem<Json>& use = {}) {
   Json json = parse_json<Json>(text, origin, use);
-  if (json.is_discarded()) throw InputError(fmt::format("{}: {}", origin, json_fault(text)));
+  if (json.is_discarded()) throw InputError("{}: {}", origin, json_fault(text));
   return json;
 }
 
@@ -134,8 +134,50 @@ template <class Json = nlohmann::json>
 Json need_json_object(std::string_view text, std::string_view origin, const UseJsonItem<Json>& use = {}) {
   Json json = need_json<Json>(text, origin, use);
   if (!json.is_object())
-    throw InputError(fmt::format("{}: this is not a JSON object but a JSON {}", origin, json.type_name()));
+    throw InputError("{}: this is not a JSON object but a JSON {}", origin, json.type_name());
   return json;
 }
+
+/// Typed access to the keys of a JSON object that a user gave. A missing key and a wrong type are one
+/// sentence that begins with the file.
+class JsonReader {
+ public:
+  /// `object` must outlive the reader. A key whose value is null counts as missing.
+  JsonReader(const nlohmann::json& object, std::string origin)
+      : object_(object), origin_(std::move(origin)) {}
+
+  bool has(const char* key) const;
+  int whole(const char* key, int max = kMaxInt) const { return to_int(need(key), key, 1, max); }
+  int whole_or(const char* key, int fallback, int max = kMaxInt) const {
+    return has(key) ? whole(key, max) : fallback;
+  }
+  /// An integer from 0.
+  int id(const char* key, int max = kMaxInt) const { return to_int(need(key), key, 0, max); }
+  /// One integer from 0, or a list of them; empty where the key is missing.
+  std::vector<int> ids(const char* key, int max = kMaxInt) const;
+  double number(const char* key) const;  // above 0
+  double number(const char* key, double fallback) const { return has(key) ? number(key) : fallback; }
+  bool flag(const char* key, bool fallback) const;
+  std::string text(const char* key) const;
+  std::string text_or(const char* key, std::string fallback) const {
+    return has(key) ? text(key) : std::move(fallback);
+  }
+  JsonReader object(const char* key) const;
+  const nlohmann::json& list(const char* key) const;
+
+  /// Throws InputError: "FILE: 'KEY' is VALUE; it must be WANTED", also where the key is missing.
+  [[noreturn]] void fail(const char* key, const std::string& wanted) const;
+  const std::string& origin() const { return origin_; }
+  const nlohmann::json& json() const { return object_; }
+
+ private:
+  static constexpr int kMaxInt = std::numeric_limits<int>::max();
+
+  const nlohmann::json& need(const char* key) const;
+  int to_int(const nlohmann::json& value, const char* key, int min, int max) const;
+
+  const nlohmann::json& object_;
+  std::string origin_;
+};
 
 }  // namespace warptune

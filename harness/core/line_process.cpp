@@ -22,18 +22,18 @@ namespace {
 
 constexpr std::size_t kMaxAnswerBytes = 1 << 30, kErrorBytes = 4096;
 
+std::runtime_error failed(const char* call) {
+  return std::runtime_error(fmt::format("{}: {}", call, ::strerror(errno)));
+}
+
+}  // namespace
+
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;
 }
-
-std::runtime_error failed(const char* call) {
-  return std::runtime_error(fmt::format("{}: {}", call, ::strerror(errno)));
-}
-
-}  // namespace
 
 LineProcess::LineProcess(std::vector<std::string> words, std::vector<std::string> environment) {
   int ends[2], errors[2];

@@ -8,6 +8,9 @@
 
 namespace warptune {
 
+/// The texts as exec() takes them: pointers, then null.
+std::vector<char*> pointers_to(std::vector<std::string>& texts);
+
 class LineProcess {
  public:
   struct Answer {

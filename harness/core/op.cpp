@@ -8,7 +8,6 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/limits.h"
 
 namespace warptune {
 
@@ -24,26 +23,26 @@ Tolerance with_long_sum(Tolerance tolerance, std::int64_t terms) {
   return {.rel_l2 = std::max(tolerance.rel_l2, grown), .max_rel = std::max(tolerance.max_rel, 4 * grown)};
 }
 
-const Dim* Op::find_dim(std::string_view wanted) const {
-  const auto it = std::ranges::find(dims, wanted, &Dim::name);
-  return it == dims.end() ? nullptr : &*it;
+const Dim* Op::find_dim(std::string_view wanted) const { return find_named(dims, wanted); }
+
+void check_dim(const Op& op, const Dim& dim, std::int64_t value) {
+  if (value < dim.min)
+    throw InputError("dim '{}' of op '{}' is {}; it must be at least {}", dim.name, op.name, value, dim.min);
+  if (value > dim.max)
+    throw InputError("dim '{}' of op '{}' is {}; it must be at most {}", dim.name, op.name, value, dim.max);
 }
 
 Problem Op::problem(const Assignment& given, DType dtype) const {
   for (const auto& entry : given)
-    if (!find_dim(entry.name)) {
-      std::vector<std::string> known;
-      for (const Dim& dim : dims) known.push_back(dim.name);
-      throw InputError(fmt::format("op '{}' has no dim '{}'{}", name, brief(entry.name),
-                                   did_you_mean(entry.name, known, "its dims are")));
-    }
+    if (!find_dim(entry.name))
+      throw InputError("op '{}' has no dim '{}'{}", name, brief(entry.name),
+                       did_you_mean(entry.name, names_of(dims), "its dims are"));
   if (std::ranges::find(dtypes, dtype) == dtypes.end())
-    throw InputError(fmt::format("op '{}' does not take dtype {}", name, name_of(dtype)));
+    throw InputError("op '{}' does not take dtype {}", name, name_of(dtype));
   Problem p{.op = name, .dtype = dtype};
   for (const Dim& dim : dims) {
     const Assignment::Entry* entry = given.find(dim.name);
-    if (!entry && !dim.fallback)
-      throw InputError(fmt::format("op '{}' needs dim '{}' ({})", name, dim.name, dim.doc));
+    if (!entry && !dim.fallback) throw InputError("op '{}' needs dim '{}' ({})", name, dim.name, dim.doc);
     const std::int64_t value = entry ? entry->value : *dim.fallback;
     const bool omitted = dim.optional && value == dim.fallback;
     if (dim.labels.empty()) {
@@ -51,8 +50,8 @@ Problem Op::problem(const Assignment& given, DType dtype) const {
       p.dims.set(dim.name, value, {}, omitted);
     } else {
       if (value < 0 || value >= static_cast<std::int64_t>(dim.labels.size()))
-        throw InputError(fmt::format("dim '{}' of op '{}' must be one of {}", dim.name, name,
-                                     fmt::join(dim.labels, ", ")));
+        throw InputError("dim '{}' of op '{}' must be one of {}", dim.name, name,
+                         fmt::join(dim.labels, ", "));
       p.dims.set(dim.name, value, dim.labels[static_cast<std::size_t>(value)], omitted);
     }
   }
@@ -67,8 +66,8 @@ Problem Op::problem(std::span<const std::pair<std::string, std::string>> given, 
     if (dim && !dim->labels.empty()) {
       const auto it = std::ranges::find(dim->labels, text);
       if (it == dim->labels.end())
-        throw InputError(fmt::format("dim '{}' of op '{}' is '{}'; it must be one of {}", key, name, text,
-                                     fmt::join(dim->labels, ", ")));
+        throw InputError("dim '{}' of op '{}' is '{}'; it must be one of {}", key, name, text,
+                         fmt::join(dim->labels, ", "));
       values.set(key, it - dim->labels.begin());
       continue;
     }

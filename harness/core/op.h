@@ -21,6 +21,9 @@ enum class DimRole {
   data,      // only the data of a launch (uneven sequence lengths): the winner is the same
 };
 
+/// Shapes and kernels of built-in ops hold a dim in 32 bits; the product of two dims fits 64.
+inline constexpr std::int64_t kLargestDim = 2147483647;
+
 /// A named size or choice of an op.
 struct Dim {
   std::string name, doc;
@@ -29,7 +32,7 @@ struct Dim {
   std::int64_t min = 1;
   bool optional = false;  // a feature: a problem's key omits it when it has the fallback's value
   DimRole role = DimRole::shape;
-  std::int64_t max = 2147483647;  // shapes and kernels of built-in ops hold a dim in 32 bits
+  std::int64_t max = kLargestDim;
 };
 
 inline Dim work_dim(Dim dim) { return dim.role = DimRole::work, dim; }
@@ -90,6 +93,9 @@ struct Op {
   Problem problem(std::span<const std::pair<std::string, std::string>> given, DType dtype) const;
   const Dim* find_dim(std::string_view name) const;
 };
+
+/// Throws InputError where the value is out of range for this dim, which has no labels.
+void check_dim(const Op& op, const Dim& dim, std::int64_t value);
 
 /// Fills the struct of a problem from its fields. Throws InputError for a number that its member cannot hold.
 Args bind_fields(const Op& op, const Problem& problem, std::span<void* const> tensors, void* workspace);

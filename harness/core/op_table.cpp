@@ -30,22 +30,15 @@ const OpEntry& OpTable::find(std::string_view op) const {
   if (const OpEntry* entry = find_if_known(op)) return *entry;
   std::vector<std::string> known;
   for (const OpEntry& entry : entries_) known.push_back(entry.op.name);
-  const std::string hint = near_miss(op, known);
-  throw InputError(fmt::format("unknown op '{}'{}", brief(op),
-                               hint.empty() ? fmt::format("; known are {}", fmt::join(known, ", ")) : hint));
+  throw InputError("unknown op '{}'{}", brief(op), did_you_mean(op, known));
 }
 
-const Variant* OpEntry::find_variant(std::string_view name) const {
-  const auto it = std::ranges::find(variants, name, &Variant::name);
-  return it == variants.end() ? nullptr : &*it;
-}
+const Variant* OpEntry::find_variant(std::string_view name) const { return find_named(variants, name); }
 
 const Variant& OpEntry::variant(std::string_view name) const {
   if (const Variant* found = find_variant(name)) return *found;
-  std::vector<std::string> known;
-  for (const Variant& v : variants) known.push_back(v.name);
-  throw InputError(
-      fmt::format("op '{}' has no variant '{}'; it has {}", op.name, brief(name), fmt::join(known, ", ")));
+  throw InputError("op '{}' has no variant '{}'; it has {}", op.name, brief(name),
+                   listed(names_of(variants)));
 }
 
 std::string DefaultTile::origin() const {
@@ -67,11 +60,11 @@ std::vector<Word> words_of(const Tile& tile, const Variant& variant) {
   std::istringstream text(tile.config);
   for (std::string word; text >> word;) {
     const auto end = word.find_first_of("<=");
-    const auto it = std::ranges::find(variant.parameters, word.substr(0, end), &Parameter::name);
-    if (end == std::string::npos || it == variant.parameters.end())
+    const Parameter* parameter = find_named(variant.parameters, word.substr(0, end));
+    if (end == std::string::npos || !parameter)
       throw std::logic_error(fmt::format("default tile: '{}' sets no parameter of '{}'", word, variant.name));
     const bool at_most = word[end] == '<';
-    words.push_back({&*it, at_most, word.substr(end + (at_most ? 2 : 1))});
+    words.push_back({parameter, at_most, word.substr(end + (at_most ? 2 : 1))});
   }
   return words;
 }
@@ -98,9 +91,8 @@ class TileSearch {
       Config config;
       for (std::size_t i = 0; i < variant_.parameters.size(); ++i) {
         const Parameter& p = variant_.parameters[i];
-        const auto value = static_cast<std::size_t>(values_[i]);
-        config.set(p.name, static_cast<std::int64_t>(values_[i]),
-                   value < p.labels.size() ? p.labels[value] : std::string());
+        const auto value = static_cast<std::int64_t>(values_[i]);
+        config.set(p.name, value, label_at(p.labels, value));
       }
       return space_.broken_constraint(config) ? std::nullopt : std::optional(config);
     }

@@ -1,7 +1,7 @@
 #pragma once
 // How commands print to stdout and logs. Texts come from files of others: print() makes them printable, so
 // that no control character of a file reaches the terminal. tests/core/print_test.cpp finds output that goes
-// around it.
+// around it. Messages go to stderr, one printable line each.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -65,5 +65,17 @@ template <class... T>
 void print(fmt::format_string<Shown<T>...> format, const T&... values) {
   write_text(stdout, printable_format(format, values...));
 }
+
+inline constexpr std::size_t kMaxMessage = 400;  // bytes of a line
+
+/// The text as one printable line of at most kMaxMessage bytes. A longer text loses its middle: the file and
+/// the line are at the start of a sentence, what would be right is at its end.
+std::string one_line(std::string_view text);
+
+/// Prints "warptune: SENTENCE". A closed or full stderr is no error: a message never decides how a command
+/// ends.
+void print_error(std::string_view sentence, std::FILE* to = stderr) noexcept;
+/// Prints "note: SENTENCE" likewise.
+void print_note(std::string_view sentence) noexcept;
 
 }  // namespace warptune

@@ -72,7 +72,7 @@ std::string PythonProcess::next_line(double seconds) {
   if (line.kind == LineProcess::Answer::Kind::line) return std::move(line.text);
   const bool has_ended = line.kind == LineProcess::Answer::Kind::ended;
   const std::string error = has_ended ? last_line(process_->errors()) : "";
-  throw InputError(fmt::format("'{}' {}{}{}", name_, line.text, error.empty() ? "" : ": ", error));
+  throw InputError("'{}' {}{}{}", name_, line.text, error.empty() ? "" : ": ", error);
 }
 
 std::string PythonProcess::reply_to(const Json& request) {
@@ -91,14 +91,8 @@ Json PythonProcess::without_error(const std::string& line) const {
 void become_python(const std::string& module, const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {python(), "-m", module}, variables = python_environment();
   words.insert(words.end(), arguments.begin(), arguments.end());
-  const auto pointers = [](std::vector<std::string>& texts) {
-    std::vector<char*> list;
-    for (std::string& text : texts) list.push_back(text.data());
-    list.push_back(nullptr);
-    return list;
-  };
-  ::execvpe(words.front().c_str(), pointers(words).data(), pointers(variables).data());
-  throw InputError(fmt::format("'{}' cannot be started: {}", words.front(), std::strerror(errno)));
+  ::execvpe(words.front().c_str(), pointers_to(words).data(), pointers_to(variables).data());
+  throw InputError("'{}' cannot be started: {}", words.front(), std::strerror(errno));
 }
 
 }  // namespace warptune

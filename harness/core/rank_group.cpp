@@ -55,11 +55,9 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 RankGroup::RankGroup(const std::string& name, int rank, int ranks, double seconds)
     : name_(name), path_(kFolder + ("warptune-" + name)), rank_(rank), ranks_(ranks) {
-  if (ranks < 1 || ranks > kMaxRanks)
-    throw InputError(fmt::format("a group has 1 to {} ranks, not {}", kMaxRanks, ranks));
+  if (ranks < 1 || ranks > kMaxRanks) throw InputError("a group has 1 to {} ranks, not {}", kMaxRanks, ranks);
   if (rank < 0 || rank >= ranks)
-    throw InputError(
-        fmt::format("rank {} is not one of {} ranks, which are 0 to {}", rank, ranks, ranks - 1));
+    throw InputError("rank {} is not one of {} ranks, which are 0 to {}", rank, ranks, ranks - 1);
   join(seconds);
   try {
     wait(seconds, "did not join in time");
@@ -102,10 +100,9 @@ void RankGroup::join(double seconds) {
     shared_->ranks = ranks_;
     if (::rename(fresh.c_str(), path_.c_str()) != 0) fail("cannot make", path_);
   } else if (shared_->ranks != ranks_) {
-    throw InputError(
-        fmt::format("rank {} is one of {} ranks, rank 0 is one of {}", rank_, ranks_, shared_->ranks.load()));
+    throw InputError("rank {} is one of {} ranks, rank 0 is one of {}", rank_, ranks_, shared_->ranks.load());
   } else if (!take(rank_)) {
-    throw InputError(fmt::format("rank {} is there twice", rank_));
+    throw InputError("rank {} is there twice", rank_);
   }
   ++exchanges_;
   ++shared_->arrivals;

@@ -50,7 +50,7 @@ std::optional<int> number_in(const char* variable) {
   int value = 0;
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
   if (error != std::errc() || end != view.data() + view.size() || value < 0)
-    throw InputError(fmt::format("{} is '{}'; it must be an integer", variable, brief(view)));
+    throw InputError("{} is '{}'; it must be an integer", variable, brief(view));
   return value;
 }
 
@@ -72,13 +72,12 @@ std::optional<RankIdentity> identity_by(const Launcher& launcher, int wanted) {
              local = number_in(launcher.local_rank);
   if (!rank || !ranks || *ranks <= 1) return std::nullopt;
   if (*ranks != wanted)
-    throw InputError(fmt::format("--ranks is {}, and {} started {} processes ({})", wanted, launcher.name,
-                                 *ranks, launcher.ranks));
-  if (*rank >= *ranks)
-    throw InputError(fmt::format("{} is {}; the ranks are 0 to {}", launcher.rank, *rank, *ranks - 1));
+    throw InputError("--ranks is {}, and {} started {} processes ({})", wanted, launcher.name, *ranks,
+                     launcher.ranks);
+  if (*rank >= *ranks) throw InputError("{} is {}; the ranks are 0 to {}", launcher.rank, *rank, *ranks - 1);
   if (local.value_or(*rank) != *rank)
-    throw InputError(fmt::format("{} is {} and {} is {}: the ranks of a model run on one host", launcher.rank,
-                                 *rank, launcher.local_rank, *local));
+    throw InputError("{} is {} and {} is {}: the ranks of a model run on one host", launcher.rank, *rank,
+                     launcher.local_rank, *local);
   return RankIdentity{.rank = *rank, .ranks = *ranks, .group = group_of(launcher)};
 }
 

@@ -7,13 +7,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "harness/core/brief.h"
-#include "harness/core/error.h"
 #include "harness/core/expression.h"
-#include "harness/core/launch_limits.h"
-#include "harness/core/limits.h"
 
 namespace warptune {
 
@@ -43,12 +39,6 @@ namespace {
 constexpr std::int64_t kMaxSteps = 100'000'000;  // a walk of half a minute
 constexpr std::size_t kMaxConfigs = 10'000'000;
 
-std::string names_of(const Variant& variant) {
-  std::vector<std::string> names;
-  for (const Parameter& p : variant.parameters) names.push_back(p.name);
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
-
 /// Evaluates expressions that must be integers. A sentence about the first that is not.
 std::optional<std::string> evaluate(std::span<const Evaluator> expressions, const std::vector<double>& values,
                                     std::vector<double>& numbers) {
@@ -60,12 +50,6 @@ std::optional<std::string> evaluate(std::span<const Evaluator> expressions, cons
                          numbers.back());
   }
   return std::nullopt;
-}
-
-void set_value(Config& config, const Parameter& parameter, std::int64_t value) {
-  const auto index = static_cast<std::size_t>(value);
-  config.set(parameter.name, value,
-             index < parameter.labels.size() ? parameter.labels[index] : std::string());
 }
 
 }  // namespace
@@ -80,11 +64,11 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
   for (Parameter& p : parameters_)
     if (p.in_step_only) p.values.resize(1);
   for (const Override& o : overrides) {
-    const auto it = std::ranges::find(parameters_, o.parameter, &Parameter::name);
-    if (it == parameters_.end())
-      throw InputError(fmt::format("variant '{}/{}' has no parameter '{}'; it has {}", problem.op,
-                                   variant.name, o.parameter, names_of(variant)));
-    it->values = o.values;
+    Parameter* parameter = find_named(parameters_, o.parameter);
+    if (!parameter)
+      throw InputError("variant '{}/{}' has no parameter '{}'; it has {}", problem.op, variant.name,
+                       o.parameter, listed(names_of(variant.parameters)));
+    parameter->values = o.values;
   }
   std::vector<Expression> all = variant.constraints;
   all.insert(all.end(), constraints.begin(), constraints.end());
@@ -166,8 +150,11 @@ Config Space::at(std::int64_t index) const {
     index /= n;
   }
   Config config;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    set_value(config, parameters_[i], parameters_[i].values[static_cast<std::size_t>(digits[i])]);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    const std::int64_t value = p.values[static_cast<std::size_t>(digits[i])];
+    config.set(p.name, value, label_at(p.labels, value));
+  }
   return config;
 }
 
@@ -273,8 +260,8 @@ class Space::Walk {
   }
 
   [[noreturn]] static void too_many() {
-    throw InputError(fmt::format("at most {} configurations are possible, and {} steps to find them",
-                                 kMaxConfigs, kMaxSteps));
+    throw InputError("at most {} configurations are possible, and {} steps to find them", kMaxConfigs,
+                     kMaxSteps);
   }
 
   const Space& space_;
@@ -295,16 +282,14 @@ std::vector<Config> Space::configs() const {
 std::vector<std::string> offered_labels(const Parameter& parameter) {
   std::vector<std::string> labels;
   for (const std::int64_t value : parameter.values)
-    if (const auto index = static_cast<std::size_t>(value); index < parameter.labels.size())
-      labels.push_back(parameter.labels[index]);
+    if (std::string label = label_at(parameter.labels, value); !label.empty())
+      labels.push_back(std::move(label));
   return labels;
 }
 
 std::optional<std::int64_t> value_of_label(const Parameter& parameter, std::string_view label) {
   for (const std::int64_t value : parameter.values)
-    if (const auto index = static_cast<std::size_t>(value);
-        index < parameter.labels.size() && parameter.labels[index] == label)
-      return value;
+    if (!label.empty() && label_at(parameter.labels, value) == label) return value;
   return std::nullopt;
 }
 
@@ -322,22 +307,22 @@ std::optional<std::int64_t> choice(const Parameter& parameter, std::string_view 
 Config parse_config(const Variant& variant, std::string_view text) {
   Assignment given;
   for (const auto& [name, value] : parse_pairs(text)) {
-    const auto it = std::ranges::find(variant.parameters, name, &Parameter::name);
-    if (it == variant.parameters.end())
-      throw InputError(fmt::format("variant '{}' has no parameter '{}'; it has {}", variant.name, brief(name),
-                                   names_of(variant)));
+    const Parameter* p = find_named(variant.parameters, name);
+    if (!p)
+      throw InputError("variant '{}' has no parameter '{}'; it has {}", variant.name, brief(name),
+                       listed(names_of(variant.parameters)));
     const std::string what = fmt::format("parameter '{}' of variant '{}'", name, variant.name);
-    const auto number = it->labels.empty() ? std::optional(whole_number(value, what)) : choice(*it, value);
+    const auto number = p->labels.empty() ? std::optional(whole_number(value, what)) : choice(*p, value);
     if (!number)
-      throw InputError(fmt::format("{} is '{}'; it must be one of {}", what, brief(value),
-                                   fmt::join(offered_labels(*it), ", ")));
-    set_value(given, *it, *number);
+      throw InputError("{} is '{}'; it must be one of {}", what, brief(value),
+                       fmt::join(offered_labels(*p), ", "));
+    given.set(name, *number);
   }
   Config config;
   for (const Parameter& p : variant.parameters) {
     const auto* entry = given.find(p.name);
-    if (!entry) throw InputError(fmt::format("variant '{}' needs parameter '{}'", variant.name, p.name));
-    set_value(config, p, entry->value);
+    if (!entry) throw InputError("variant '{}' needs parameter '{}'", variant.name, p.name);
+    config.set(p.name, entry->value, label_at(p.labels, entry->value));
   }
   return config;
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
+#include <sstream>
 
 #include "harness/core/print.h"
 
@@ -41,8 +42,10 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   std::vector<std::string> lines;
   std::string rest = text;
   while (rest.size() > width) {
-    const auto at = rest.find_last_of(", ", width - 1);
-    const std::size_t end = at == std::string::npos || at == 0 ? width : at + 1;
+    std::size_t end = width;
+    for (const char* marks : {"/_", ", "})
+      if (const auto at = rest.find_last_of(marks, width - 1); at != std::string::npos && at > 0)
+        end = at + 1;
     lines.push_back(rest.substr(0, end));
     rest.erase(0, end);
   }
@@ -58,24 +61,32 @@ void TextTable::add(std::vector<Cell> cells, std::string detail) {
   rows_.push_back({std::move(cells), printable(detail)});
 }
 
-/// The width of each column; 0 for an empty one. Where the table is too wide, the widest text column shrinks
-/// first.
+/// The width of each column; 0 for an empty one. Where the table is too wide, headings wrap, then the widest
+/// text column shrinks first.
 std::vector<std::size_t> TextTable::widths() const {
-  std::vector<std::size_t> widths(columns_.size(), 0);
+  std::vector<std::size_t> widths(columns_.size(), 0), least(columns_.size(), 0);
   for (std::size_t c = 0; c < columns_.size(); ++c) {
-    for (const Row& row : rows_) widths[c] = std::max(widths[c], row.cells[c].text.size());
-    if (widths[c] > 0) widths[c] = std::max(widths[c], columns_[c].heading.size());
+    for (const Row& row : rows_) least[c] = std::max(least[c], row.cells[c].text.size());
+    if (least[c] == 0) continue;
+    widths[c] = std::max(least[c], columns_[c].heading.size());
+    std::istringstream words(columns_[c].heading);
+    for (std::string word; words >> word;) least[c] = std::max(least[c], word.size());
   }
   const auto shown = static_cast<std::size_t>(std::ranges::count_if(widths, [](auto w) { return w > 0; }));
   const std::size_t gaps = shown > 0 ? kGap * (shown - 1) : 0;
-  while (std::accumulate(widths.begin(), widths.end(), gaps) > width_) {
-    std::size_t* widest = nullptr;
-    for (std::size_t c = 0; c < columns_.size(); ++c)
-      if (columns_[c].kind == Column::Kind::text && widths[c] > kMinText && (!widest || widths[c] > *widest))
-        widest = &widths[c];
-    if (!widest) break;
-    --*widest;
-  }
+  const auto shrink = [&] {
+    while (std::accumulate(widths.begin(), widths.end(), gaps) > width_) {
+      std::size_t widest = columns_.size();
+      for (std::size_t c = 0; c < columns_.size(); ++c)
+        if (widths[c] > least[c] && (widest == columns_.size() || widths[c] > widths[widest])) widest = c;
+      if (widest == columns_.size()) return;
+      --widths[widest];
+    }
+  };
+  shrink();
+  for (std::size_t c = 0; c < columns_.size(); ++c)
+    if (columns_[c].kind == Column::Kind::text) least[c] = kMinText;
+  shrink();
   return widths;
 }
 

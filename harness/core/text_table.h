@@ -21,8 +21,8 @@ struct Cell {
 class TextTable {
  public:
   static constexpr std::size_t kWidth = 120;
-  /// Text is aligned left and wraps at commas and spaces where the table would be too wide; numbers are
-  /// aligned right and never wrap.
+  /// Text is aligned left, numbers right. Where the table would be too wide, headings wrap at spaces, then
+  /// texts at commas and spaces; numbers never wrap.
   struct Column {
     std::string heading;
     enum class Kind { number, text } kind = Kind::number;
@@ -71,7 +71,8 @@ std::string known_number(double value, int digits);
 /// "1 winner", "12 winners".
 std::string counted(std::size_t count, std::string_view noun);
 
-/// The text in lines of at most `width` characters, broken after commas and spaces where possible.
+/// The text in lines of at most `width` characters, broken after commas and spaces where possible, else after
+/// the parts of a name.
 std::vector<std::string> wrapped(const std::string& text, std::size_t width);
 
 /// The key of a problem of the op without the dims that are at their default. Files hold the key itself.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 
 namespace warptune {
@@ -55,8 +56,7 @@ std::optional<double> VariantValues::known(const std::string& name) const {
 }
 
 const Expression& VariantValues::derived(const std::string& name) const {
-  const auto it = std::ranges::find(variant_.derived, name, &DerivedValue::name);
-  if (it != variant_.derived.end()) return it->value;
+  if (const DerivedValue* found = find_named(variant_.derived, name)) return found->value;
   throw std::logic_error(fmt::format("variant '{}' has no value '{}'", variant_.name, name));
 }
 
@@ -83,9 +83,9 @@ Expression VariantValues::partial(const Expression& expression,
 
 void fail_value(const Expression& expression, double value, const Problem& problem, const Config& config,
                 const std::string& right) {
-  throw CompileError(fmt::format("{}{}'{}' is {:.12g} for {}{}; it must be {}", expression.origin(),
-                                 expression.origin().empty() ? "" : " ", expression.text(), value,
-                                 problem.key(), config.empty() ? "" : " with " + config.str(), right));
+  throw CompileError("{}{}'{}' is {:.12g} for {}{}; it must be {}", expression.origin(),
+                     expression.origin().empty() ? "" : " ", expression.text(), value, problem.key(),
+                     config.empty() ? "" : " with " + config.str(), right);
 }
 
 std::int64_t checked_integer(const Expression& expression, double value, const Problem& problem,
@@ -178,8 +178,8 @@ TensorMaps::TensorMaps(const Variant& variant, const Stage& stage, const Problem
   fields_ = variant.fields;
   const VariantValues values(variant, problem, config);
   const auto is_member = [&](const std::string& name) {
-    const auto field = std::ranges::find(fields_, name, &ArgsField::name);
-    return field != fields_.end() && is_integer(*field);
+    const ArgsField* field = find_named(fields_, name);
+    return field && is_integer(*field);
   };
   for (TensorMapExpressions& map : maps_)
     for (auto* list : {&map.dims, &map.strides, &map.box})
@@ -187,15 +187,13 @@ TensorMaps::TensorMaps(const Variant& variant, const Stage& stage, const Problem
 }
 
 std::vector<TensorMapSpec> TensorMaps::operator()(const void* args) const {
-  const auto field = [&](const std::string& name) -> const ArgsField& {
-    return *std::ranges::find(fields_, name, &ArgsField::name);
-  };
+  const auto field = [&](const std::string& name) -> const ArgsField& { return *find_named(fields_, name); };
   const auto integers = [&](const std::vector<Expression>& expressions) {
     std::vector<std::int64_t> numbers;
     for (const Expression& e : expressions) {
       const double value = e.evaluate([&](const std::string& name) { return number_in(field(name), args); });
       if (!is_exact_integer(value))
-        throw CompileError(fmt::format("a tensor map has '{}', which is {:.12g}", e.text(), value));
+        throw CompileError("a tensor map has '{}', which is {:.12g}", e.text(), value);
       numbers.push_back(static_cast<std::int64_t>(value));
     }
     return numbers;
@@ -229,8 +227,7 @@ void resolve_labels(Variant& variant, const Op& op) {
     resolve(stage.condition);
     for (Expression* e : parts_of(stage.geometry)) resolve(*e);
     for (TensorMapExpressions& map : stage.maps) {
-      if (std::ranges::find(op.fields, map.base, &ArgsField::name) == op.fields.end())
-        throw InputError(fmt::format("op '{}' has no member '{}'", op.name, map.base));
+      if (!find_named(op.fields, map.base)) throw InputError("op '{}' has no member '{}'", op.name, map.base);
       for (auto* list : {&map.dims, &map.strides, &map.box})
         for (Expression& e : *list) e = e.resolve(with_members);
     }
@@ -249,11 +246,31 @@ void declare(OpEntry& entry) {
     try {
       resolve_labels(variant, entry.op);
     } catch (const InputError& e) {
-      throw InputError(fmt::format("variant '{}/{}': {}", entry.op.name, variant.name, e.what()));
+      throw InputError("variant '{}/{}': {}", entry.op.name, variant.name, e.what());
     }
   }
   const std::vector<Variable> variables = variables_of({}, entry.op.dims);
   for (Preference& p : entry.preferences) p.when = p.when.resolve(variables, "preference");
+}
+
+std::optional<std::string> exceeded_launch_limit(const Launch& launch) {
+  constexpr std::uint64_t kMaxThreads = 1024;
+  const Dim3 &grid = launch.grid, &block = launch.block;
+  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
+  if (threads == 0 || threads > kMaxThreads)
+    return fmt::format("needs {} threads per block; 1 to {} are possible", threads, kMaxThreads);
+  const struct {
+    const char* what;
+    char axis;
+    unsigned extent, limit;
+  } rows[] = {{"block", 'z', block.z, 64},
+              {"grid", 'x', grid.x, 2147483647},
+              {"grid", 'y', grid.y, 65535},
+              {"grid", 'z', grid.z, 65535}};
+  for (const auto& [what, axis, extent, limit] : rows)
+    if (extent == 0 || extent > limit)
+      return fmt::format("has a {} of {} along {}; 1 to {} are possible", what, extent, axis, limit);
+  return std::nullopt;
 }
 
 }  // namespace warptune

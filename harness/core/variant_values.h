@@ -106,4 +106,7 @@ bool is_exact_integer(double value);
 /// A member that expressions of tensor maps may name.
 bool is_integer(const ArgsField& field);
 
+/// The limit that the geometry of a launch exceeds: "has a grid of 65536 along y; 1 to 65535 are possible".
+std::optional<std::string> exceeded_launch_limit(const Launch& launch);
+
 }  // namespace warptune

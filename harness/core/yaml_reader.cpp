@@ -8,9 +8,8 @@
 #include <sstream>
 #include <unordered_set>
 
-#include "harness/core/brief.h"
+#include "harness/core/assignment.h"
 #include "harness/core/input_file.h"
-#include "harness/core/limits.h"
 
 namespace warptune {
 namespace {
@@ -45,9 +44,9 @@ YAML::Node only_document(const std::string& text, const std::string& path) {
   }
   if (starts.marks.size() < 2) return YAML::Load(text);
   const bool stuck = starts.marks[0].pos == starts.marks[1].pos;
-  throw InputError(fmt::format("{}:{}: {}", path, starts.marks[1].line + 1,
-                               stuck ? "not valid YAML: a document cannot begin with this character"
-                                     : "a second document begins; a file holds one sweep"));
+  throw InputError("{}:{}: {}", path, starts.marks[1].line + 1,
+                   stuck ? "not valid YAML: a document cannot begin with this character"
+                         : "a second document begins; a file holds one sweep");
 }
 
 }  // namespace
@@ -57,8 +56,7 @@ YamlReader::YamlReader(std::string path) : path_(std::move(path)) {
   try {
     root_ = only_document(text, path_);
   } catch (const YAML::Exception& e) {
-    throw InputError(
-        fmt::format("{}:{}: not valid YAML: {}", path_, std::max(e.mark.line, 0) + 1, brief(e.msg)));
+    throw InputError("{}:{}: not valid YAML: {}", path_, std::max(e.mark.line, 0) + 1, brief(e.msg));
   }
 }
 
@@ -67,7 +65,7 @@ std::string YamlReader::where(const YAML::Node& node) const {
 }
 
 void YamlReader::fail(const YAML::Node& node, const std::string& sentence) const {
-  throw InputError(fmt::format("{}: {}", where(node), sentence));
+  throw InputError("{}: {}", where(node), sentence);
 }
 
 void YamlReader::expect_map(const YAML::Node& node, const std::string& what) const {

@@ -1,5 +1,6 @@
 #pragma once
 // Typed access to YAML. Errors have the file, the line and what would be right.
+#include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
 #include <cstdint>
@@ -21,6 +22,11 @@ class YamlReader {
   /// "FILE:LINE" of a node.
   std::string where(const YAML::Node& node) const;
   [[noreturn]] void fail(const YAML::Node& node, const std::string& sentence) const;
+  template <class... T>
+  requires(sizeof...(T) > 0)
+      [[noreturn]] void fail(const YAML::Node& node, fmt::format_string<T...> format, T&&... values) const {
+    fail(node, fmt::format(format, std::forward<T>(values)...));
+  }
   /// Returns what `body` returns; its InputError gets file and line of the node.
   template <class F>
   auto at(const YAML::Node& node, F&& body) const {

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "harness/core/error.h"
+#include "harness/core/line_process.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -179,14 +180,12 @@ void run_child(const std::string& what, const ChildBounds& bounds, const std::fu
   while (text.size() <= bounds.output_bytes && take(output.read, text) > 0) continue;
   const bool is_ok =
       ended.why == Ended::Why::itself && ended.status == 0 && text.size() <= bounds.output_bytes;
-  if (!is_ok) throw InputError(fmt::format("{}: {}", what, why_failed(ended, bounds, text)));
+  if (!is_ok) throw InputError("{}: {}", what, why_failed(ended, bounds, text));
 }
 
-void run_program(const std::string& what, const ChildBounds& bounds, const std::vector<std::string>& words,
+void run_program(const std::string& what, const ChildBounds& bounds, std::vector<std::string> words,
                  const fs::path& temporary, std::span<const int> files) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = pointers_to(words);
   run_child(
       what, bounds,
       [&] {

@@ -24,7 +24,7 @@ void run_child(const std::string& what, const ChildBounds& bounds, const std::fu
 
 /// The same for a program, which is looked up in $PATH. It inherits the `files`. `temporary` is its $TMPDIR
 /// and the folder.
-void run_program(const std::string& what, const ChildBounds& bounds, const std::vector<std::string>& words,
+void run_program(const std::string& what, const ChildBounds& bounds, std::vector<std::string> words,
                  const std::filesystem::path& temporary = {}, std::span<const int> files = {});
 
 /// A new folder that is removed at the end.

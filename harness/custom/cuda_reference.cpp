@@ -1,13 +1,14 @@
-#include "harness/custom/cuda_reference.h"
-
+// A reference that is a plain kernel in a .cu file, on arrays of fp64 or fp32.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/reference_array.h"
+#include "harness/core/kernel_reference.h"
 #include "harness/custom/host_kernel.h"
-#include "harness/custom/kernel_stage.h"
+#include "harness/custom/kernel_item.h"
+#include "harness/custom/reference.h"
 #include "harness/device/source_closure.h"
 
 namespace warptune {
@@ -29,20 +30,13 @@ struct ReferenceKernel {
   }
 };
 
-/// The one tensor of this name.
-template <class Tensors>
-auto* find_tensor(Tensors&& tensors, const std::string& name) {
-  const auto it = std::ranges::find(tensors, name, &ReferenceTensor::name);
-  return it == tensors.end() ? nullptr : &*it;
-}
-
 void run_on_host(const ReferenceKernel& reference, HostKernels& kernels, ReferenceJob& job) {
   const std::vector<TensorSpec> specs = reference.definition.specs(job.problem, 0);
   std::vector<std::vector<std::byte>> arrays;
   std::vector<void*> addresses;
   for (const TensorSpec& spec : specs) {
-    const ReferenceTensor* given = find_tensor(job.inputs, spec.name);  // also the first content of an inout
-    if (!given) given = find_tensor(job.outputs, spec.name);
+    const ReferenceTensor* given = find_named(job.inputs, spec.name);  // also the first content of an inout
+    if (!given) given = find_named(job.outputs, spec.name);
     arrays.push_back(to_reference_array(spec.dtype, reference.in_fp64, given->values));
     addresses.push_back(arrays.back().data());
   }
@@ -50,7 +44,7 @@ void run_on_host(const ReferenceKernel& reference, HostKernels& kernels, Referen
   kernels.get(*reference.stage().custom, job.problem, {})
       .run(args.data(), nullptr, reference.launch(job.problem));
   for (std::size_t t = 0; t < specs.size(); ++t)
-    if (ReferenceTensor* output = find_tensor(job.outputs, specs[t].name))
+    if (ReferenceTensor* output = find_named(job.outputs, specs[t].name))
       output->values = from_reference_array(specs[t].dtype, reference.in_fp64, arrays[t]);
 }
 
@@ -78,8 +72,8 @@ void expect_kernel(const YamlReader& yaml, const YAML::Node& node, const CustomK
   for (const auto& [file, content] : kernel.files)
     for (std::string& other : kernels_in(content)) known.push_back(std::move(other));
   if (std::ranges::find(known, name.substr(name.rfind(':') + 1)) == known.end())
-    yaml.fail(node, fmt::format("'{}' has no kernel '{}'{}", kernel.file.string(), brief(name),
-                                did_you_mean(name, known, "it has")));
+    yaml.fail(node, "'{}' has no kernel '{}'{}", kernel.file.string(), brief(name),
+              did_you_mean(name, known, "it has"));
 }
 
 }  // namespace
@@ -88,7 +82,7 @@ CudaReference read_cuda_reference(const YamlReader& yaml, const YAML::Node& node
                                   const OpDefinition& definition, double seconds) {
   yaml.expect_keys(node, "'reference' in CUDA", {"cuda", "kernel", "arguments", "launch", "dtype"});
   for (const char* key : {"kernel", "arguments", "launch"})
-    if (!node[key]) yaml.fail(node, fmt::format("a 'reference' in CUDA needs '{}'", key));
+    if (!node[key]) yaml.fail(node, "a 'reference' in CUDA needs '{}'", key);
   yaml.expect_keys(node["launch"], "'launch' of a reference", {"grid", "block"});
   auto reference = std::make_shared<ReferenceKernel>();
   if (node["dtype"]) {

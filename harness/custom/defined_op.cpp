@@ -1,5 +1,4 @@
-#include "harness/custom/defined_op.h"
-
+// Reads one item of a section `ops_defined`: an op of the user.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,9 +9,10 @@
 #include "harness/core/brief.h"
 #include "harness/core/hash.h"
 #include "harness/core/input_file.h"
-#include "harness/core/reference_array.h"
+#include "harness/core/kernel_reference.h"
 #include "harness/core/space.h"
-#include "harness/custom/cuda_reference.h"
+#include "harness/custom/op_definition.h"
+#include "harness/custom/reference.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -29,8 +29,7 @@ using Shared = std::shared_ptr<const Definition>;
 std::string read_identifier(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
   const std::string name = yaml.text(node, what);
   if (!is_identifier(name))
-    yaml.fail(node,
-              fmt::format("{} is '{}'; it must be a name of letters, digits and '_'", what, brief(name)));
+    yaml.fail(node, "{} is '{}'; it must be a name of letters, digits and '_'", what, brief(name));
   return name;
 }
 
@@ -40,7 +39,7 @@ Dim read_dim(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& no
   Dim dim{.name = read_identifier(yaml, key, "a dim"), .max = kLargestInteger};
   const std::vector<std::string> taken = known_values(Problem{}, DeviceFacts{}).names;
   if (std::ranges::find(taken, dim.name) != taken.end() || dim.name == "dtype")
-    yaml.fail(key, fmt::format("a dim cannot have the name '{}', which expressions use already", dim.name));
+    yaml.fail(key, "a dim cannot have the name '{}', which expressions use already", dim.name);
   if (node.IsScalar()) {
     dim.doc = node.Scalar();
     return dim;
@@ -201,7 +200,7 @@ OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs
                    {"name", "summary", "dims", "dtypes", "tensors", "scalars", "bytes", "flops", "tolerance",
                     "reference"});
   for (const char* key : {"name", "dims", "tensors", "reference"})
-    if (!node[key]) yaml.fail(node, fmt::format("an item of 'ops_defined' needs '{}'", key));
+    if (!node[key]) yaml.fail(node, "an item of 'ops_defined' needs '{}'", key);
   auto d = std::make_shared<Definition>();
   d->name = read_identifier(yaml, node["name"], "'name'");
   std::vector<Dim> dims;
@@ -216,7 +215,7 @@ OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs
   for (const YAML::Node& tensor : node["tensors"]) {
     d->tensors.push_back(read_tensor(yaml, tensor, names));
     if (!is_identifier(d->tensors.back().name) || d->tensors.back().name == "workspace")
-      yaml.fail(tensor, fmt::format("'{}' cannot name a tensor", brief(d->tensors.back().name)));
+      yaml.fail(tensor, "'{}' cannot name a tensor", brief(d->tensors.back().name));
   }
   if (std::ranges::none_of(d->tensors, [](const auto& t) { return t.role != Role::input; }))
     yaml.fail(node["tensors"], "no tensor has the role output or inout, so that nothing could be verified");
@@ -239,7 +238,7 @@ OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs
   for (std::size_t i = 0; i < d->fields.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (d->fields[i].name == d->fields[j].name)
-        yaml.fail(node, fmt::format("op '{}' has two arguments '{}'", d->name, d->fields[i].name));
+        yaml.fail(node, "op '{}' has two arguments '{}'", d->name, d->fields[i].name);
 
   OpEntry entry{.op = op_of(d)};
   entry.op.dims = std::move(dims);

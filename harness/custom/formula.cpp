@@ -72,8 +72,7 @@ FormulaText::FormulaText(const std::string& text, std::span<const Variable> name
     at = open;
     if (open < text.size()) {
       const std::size_t close = text.find('}', open);
-      if (close == std::string::npos)
-        throw InputError(fmt::format("{} '{}' has a '{{' without '}}'", what, brief(text)));
+      if (close == std::string::npos) throw InputError("{} '{}' has a '{{' without '}}'", what, brief(text));
       const std::string inner = text.substr(open + 1, close - open - 1);
       // A constant hides a dim of its name, as in the built-in variants.
       const bool is_known = std::ranges::find(names, inner, &Variable::name) != names.end();
@@ -93,8 +92,7 @@ std::string FormulaText::operator()(const Problem& problem, const Config& config
   std::string text;
   for (const Part& part : parts_) {
     text += part.text;
-    const auto choice = std::ranges::find(choices_, part.word, &Parameter::name);
-    if (choice != choices_.end())
+    if (const Parameter* choice = find_named(choices_, part.word))
       text += choice->labels.at(static_cast<std::size_t>(config[choice->name]));
     else if (part.word == "dtype")
       text += cuda_type(problem.dtype);
@@ -105,8 +103,8 @@ std::string FormulaText::operator()(const Problem& problem, const Config& config
     else if (!part.value.empty())
       text += std::to_string(part.value.front().whole(problem, config));
     else if (!part.word.empty())
-      throw CompileError(fmt::format("{}: {} has a placeholder '{}' that is no dim, parameter or constant",
-                                     where_, what_, brief(part.word)));
+      throw CompileError("{}: {} has a placeholder '{}' that is no dim, parameter or constant", where_, what_,
+                         brief(part.word));
   }
   return text;
 }

@@ -95,9 +95,9 @@ void HostKernel::check_parameters(const CustomKernel& kernel, const std::string&
     return;
   std::vector<std::size_t> passed;
   for (const KernelArgument& argument : arguments_) passed.push_back(argument.bytes);
-  throw CompileError(fmt::format(
+  throw CompileError(
       "{}: kernel '{}' takes other parameters ({} of {} bytes) than 'arguments' passes ({} of {} bytes)",
-      kernel.where, name, count, fmt::join(known, ", "), passed.size(), fmt::join(passed, ", ")));
+      kernel.where, name, count, fmt::join(known, ", "), passed.size(), fmt::join(passed, ", "));
 }
 
 void HostKernel::run(const void* args, void* workspace, const Launch& launch) const {

@@ -1,11 +1,12 @@
+// Reads the arguments of a kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
 #include "harness/core/brief.h"
+#include "harness/custom/formula.h"
 #include "harness/custom/kernel_item.h"
-#include "harness/custom/number_type.h"
 
 namespace warptune {
 namespace {
@@ -73,10 +74,10 @@ Argument structure(std::vector<Argument> members) {
 
 Argument read_word(const KernelItem& item, const YAML::Node& node) {
   const std::string word = item.yaml.text(node, "an argument");
-  const auto field = std::ranges::find(item.op.fields, word, &ArgsField::name);
+  const ArgsField* field = find_named(item.op.fields, word);
   if (word == "workspace" && !item.has_workspace)
     item.yaml.fail(node, "the argument 'workspace' needs the key 'workspace', its size in bytes");
-  if (field != item.op.fields.end()) return member(*field);
+  if (field) return member(*field);
   if (word == "workspace")
     return [](const Problem&, const Config&, std::size_t) {
       return KernelArgument{.kind = KernelArgument::Kind::workspace, .bytes = sizeof(void*)};
@@ -85,8 +86,8 @@ Argument read_word(const KernelItem& item, const YAML::Node& node) {
   for (const Variable& v : item.names)
     if (std::ranges::find(known, v.name) == known.end()) known.push_back(v.name);
   if (is_identifier(word) && std::ranges::find(known, word) == known.end())
-    item.yaml.fail(node, fmt::format("op '{}' has no argument '{}'{}", item.op.name, brief(word),
-                                     did_you_mean(word, known, "a kernel can take")));
+    item.yaml.fail(node, "op '{}' has no argument '{}'{}", item.op.name, brief(word),
+                   did_you_mean(word, known, "a kernel can take"));
   return number(&number_type("int"), item.formula(node, "argument"));
 }
 

@@ -1,10 +1,11 @@
+// Reads what fills the constant memory of a kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "harness/core/brief.h"
+#include "harness/custom/formula.h"
 #include "harness/custom/kernel_item.h"
-#include "harness/custom/number_type.h"
 
 namespace warptune {
 namespace {
@@ -35,22 +36,19 @@ bool is_qualified_name(const std::string& name) {
 /// A tensor of the op, whose bytes depend on the problem.
 Constant read_tensor_constant(const KernelItem& item, const YAML::Node& node, const std::string& symbol) {
   const std::string name = item.yaml.text(node, fmt::format("constant '{}'", brief(symbol)));
-  const auto field = std::ranges::find(item.op.fields, name, &ArgsField::name);
-  if (field == item.op.fields.end() || !field->is_pointer() || name == "workspace") {
+  const ArgsField* field = find_named(item.op.fields, name);
+  if (!field || !field->is_pointer() || name == "workspace") {
     std::vector<std::string> known;
     for (const ArgsField& other : item.op.fields)
       if (other.is_pointer() && other.name != "workspace") known.push_back(other.name);
-    item.yaml.fail(
-        node,
-        fmt::format("constant '{}' is '{}', which is no tensor of op '{}' and no {{TYPE: expression}}{}",
-                    brief(symbol), brief(name), item.op.name, did_you_mean(name, known, "tensors are")));
+    item.yaml.fail(node, "constant '{}' is '{}', which is no tensor of op '{}' and no {{TYPE: expression}}{}",
+                   brief(symbol), brief(name), item.op.name, did_you_mean(name, known, "tensors are"));
   }
   return [symbol, name, offset = field->offset, tensors = item.op.tensors, where = item.yaml.where(node)](
              const Problem& p, const Config&) {
     const std::vector<TensorSpec> specs = tensors(p, 0);
-    const auto spec = std::ranges::find(specs, name, &TensorSpec::name);
-    if (spec == specs.end())
-      throw CompileError(fmt::format("{}: {} has no tensor '{}' to fill '{}'", where, p.key(), name, symbol));
+    const TensorSpec* spec = find_named(specs, name);
+    if (!spec) throw CompileError("{}: {} has no tensor '{}' to fill '{}'", where, p.key(), name, symbol);
     return ConstantMemory{
         .symbol = symbol, .tensor_offset = offset, .tensor_bytes = static_cast<std::size_t>(spec->bytes())};
   };
@@ -83,9 +81,8 @@ std::function<std::vector<ConstantMemory>(const Problem&, const Config&)> read_c
   for (const auto& pair : node) {
     const std::string name = pair.first.Scalar();
     if (!is_binary && !is_qualified_name(name))
-      item.yaml.fail(
-          pair.first,
-          fmt::format("'{}' cannot be a __constant__ variable: its name, with namespaces, is", brief(name)));
+      item.yaml.fail(pair.first, "'{}' cannot be a __constant__ variable: its name, with namespaces, is",
+                     brief(name));
     const std::string symbol = is_binary ? name : mangled(name);
     constants.push_back(pair.second.IsMap() ? read_value_constant(item, pair.second, symbol)
                                             : read_tensor_constant(item, pair.second, symbol));

@@ -6,8 +6,7 @@
 #include <set>
 
 #include "harness/core/hash.h"
-#include "harness/custom/defined_op.h"
-#include "harness/custom/kernel_reader.h"
+#include "harness/custom/op_definition.h"
 #include "harness/device/custom_build.h"
 
 namespace warptune {
@@ -30,8 +29,7 @@ class Reader {
       for (const YAML::Node& file : yaml.items(files, "'kernel_files'")) {
         const fs::path next = path.parent_path() / yaml.text(file, "a file of 'kernel_files'");
         std::error_code error;
-        if (!fs::exists(next, error))
-          yaml.fail(file, fmt::format("the file '{}' does not exist", next.string()));
+        if (!fs::exists(next, error)) yaml.fail(file, "the file '{}' does not exist", next.string());
         read(next);
       }
     if (const YAML::Node defined = root["ops_defined"]) {
@@ -39,7 +37,7 @@ class Reader {
       for (const YAML::Node& node : defined) {
         OpEntry entry = read_defined_op(yaml, node, path.parent_path(), reference_seconds_);
         if (find(entry.op.name))
-          yaml.fail(node, fmt::format("there is an op '{}' already; choose another name", entry.op.name));
+          yaml.fail(node, "there is an op '{}' already; choose another name", entry.op.name);
         entries_.push_back(std::move(entry));
       }
     }

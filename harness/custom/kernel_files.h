@@ -1,13 +1,17 @@
 #pragma once
-// The table of ops with the ops and kernels that files define, beside the built-in variants.
+// The table of ops with the ops and kernels that files define, beside the built-in variants
+// (docs/custom-kernels.md).
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/core/op_table.h"
+#include "harness/core/variant.h"
 #include "harness/core/yaml_reader.h"
+#include "harness/device/compile.h"
 
 namespace warptune {
 
@@ -32,5 +36,26 @@ std::string hash_of_kernels(const OpTable& ops);
 /// file. Throws InputError: with file and line, or where a file defines none.
 std::shared_ptr<const OpTable> with_kernels(const OpTable& base, std::span<const std::filesystem::path> files,
                                             double reference_seconds = kReferenceSeconds);
+
+/// Whether the op's kernels map memory of other GPUs, which kernels from a file do not get.
+bool exchanges_between_gpus(const OpEntry& entry);
+
+/// The op that an item of a section `kernels` is for. Throws InputError with file and line.
+std::string op_of_kernel(const YamlReader& yaml, const YAML::Node& node);
+
+/// The variant that the item is. `folder` is that of the file. Throws InputError with file and line.
+Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntry& entry,
+                    const std::filesystem::path& folder);
+
+/// The first files of a kernel of the user, the naive kernel of its op, to be changed, and the sweep that
+/// tunes it: name and text of a .cu and a .yaml. The kernel is correct as it is. Throws InputError where the
+/// op has no naive kernel.
+std::vector<std::pair<std::string, std::string>> kernel_skeleton(const OpEntry& entry,
+                                                                 const std::string& name,
+                                                                 const KernelSources& sources);
+
+/// The same for an op of the user: a kernel, a reference in C++ and a .yaml. All are correct as they are.
+/// Throws InputError where an expression could not use the name.
+std::vector<std::pair<std::string, std::string>> op_skeleton(const std::string& name);
 
 }  // namespace warptune

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <memory>
-#include <vector>
 
 #include "harness/core/variant_values.h"
 
@@ -30,8 +29,7 @@ Extents read_extents(const KernelItem& item, const YAML::Node& node, const std::
   std::vector<Expression> given;
   for (const YAML::Node& extent : item.yaml.items(node, what))
     given.push_back(item.formula(extent, what).expression());
-  if (given.size() > 3)
-    item.yaml.fail(node, fmt::format("{} has {} extents; at most 3 are possible", what, given.size()));
+  if (given.size() > 3) item.yaml.fail(node, "{} has {} extents; at most 3 are possible", what, given.size());
   given.resize(3, 1);
   return {given[0], given[1], given[2]};
 }
@@ -56,8 +54,7 @@ std::function<std::vector<std::string>(const Problem&, const Config&)> read_defi
   std::vector<std::pair<std::string, FormulaText>> defines;
   for (const auto& pair : node) {
     const std::string name = pair.first.Scalar();
-    if (!is_identifier(name))
-      item.yaml.fail(pair.first, fmt::format("'{}' cannot be a preprocessor symbol", name));
+    if (!is_identifier(name)) item.yaml.fail(pair.first, "'{}' cannot be a preprocessor symbol", name);
     const std::string value = item.yaml.text(pair.second, fmt::format("'{}'", name));
     defines.emplace_back(name, item.yaml.at(pair.second, [&] {
       return FormulaText("{" + value + "}", item.names, fmt::format("'{}'", name),
@@ -80,7 +77,7 @@ LaunchExpressions read_launch(const KernelItem& plain, const YAML::Node& node) {
   plain.yaml.expect_keys(
       node, "'launch'", {"grid", "block", "shared", "cluster", "pdl", "per_sm", "max_blocks", "cooperative"});
   for (const char* needed : {"grid", "block"})
-    if (!node[needed]) plain.yaml.fail(node, fmt::format("'launch' needs '{}'", needed));
+    if (!node[needed]) plain.yaml.fail(node, "'launch' needs '{}'", needed);
   KernelItem item = plain;
   item.names.push_back({"sms"});
   LaunchExpressions launch{.grid = read_extents(item, node["grid"], "'grid'"),

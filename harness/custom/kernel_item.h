@@ -1,7 +1,8 @@
 #pragma once
-// What all parts of the definition of a kernel need to be read: the file, the op, and the names that its
-// expressions may use.
+// Reads one kernel of a variant from a file: its code, how it is compiled, its name, arguments and launch.
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "harness/core/variant.h"
 #include "harness/core/yaml_reader.h"
@@ -9,6 +10,7 @@
 
 namespace warptune {
 
+/// What all parts of the definition need: the file, the op, and the names that expressions may use.
 struct KernelItem {
   const YamlReader& yaml;
   std::filesystem::path folder;  // that of the file: paths are relative to it
@@ -47,5 +49,28 @@ std::function<std::vector<KernelArgument>(const Problem&, const Config&)> read_a
 /// The preprocessor symbols: {NAME: expression}.
 std::function<std::vector<std::string>(const Problem&, const Config&)> read_defines(const KernelItem& item,
                                                                                     const YAML::Node& node);
+
+/// An option of the compiler with placeholders, and "FILE:LINE".
+struct TunedOption {
+  FormulaText text;
+  std::string where;
+};
+
+/// What stages share: the node of the kernel, whose code and symbols are those of stages without their own,
+/// the options of the compiler and the folders of headers.
+struct StageDefaults {
+  YAML::Node kernel;
+  std::vector<std::string> options;
+  std::vector<TunedOption> tuned_options;
+  std::vector<std::filesystem::path> folders;
+};
+
+/// The options that all stages of a kernel have, from its keys `options` and `include`. Throws InputError
+/// where a folder does not exist.
+StageDefaults read_defaults(const KernelItem& item, const YAML::Node& kernel);
+
+/// `index` counts the stages; the launch of that stage of `item.like` is the default.
+Stage read_stage(const KernelItem& item, const YAML::Node& node, const StageDefaults& defaults,
+                 std::size_t index);
 
 }  // namespace warptune

@@ -1,16 +1,16 @@
-#include "harness/custom/kernel_reader.h"
-
+// Reads one item of a section `kernels`: a variant of an op whose code is a file of the user.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 
+#include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/expression.h"
-#include "harness/core/limits.h"
 #include "harness/core/space.h"
 #include "harness/custom/host_kernel.h"
-#include "harness/custom/kernel_stage.h"
+#include "harness/custom/kernel_files.h"
+#include "harness/custom/kernel_item.h"
 
 namespace warptune {
 namespace {
@@ -36,7 +36,7 @@ const Variant* read_like(const YamlReader& yaml, const YAML::Node& node, const O
   const std::string name = yaml.text(node, "'like'");
   const Variant& like = *yaml.at(node, [&] { return &entry.variant(name); });
   const bool only_kernels = like.backend == Backend::cuda && !like.stages.empty() && !calls_library(like);
-  if (!only_kernels) yaml.fail(node, fmt::format("'like' is '{}', which has no kernels of its own", name));
+  if (!only_kernels) yaml.fail(node, "'like' is '{}', which has no kernels of its own", name);
   return &like;
 }
 
@@ -59,13 +59,11 @@ void read_parameter_values(const YamlReader& yaml, const YAML::Node& node, const
   if (std::ranges::all_of(values, is_truth))
     parameter.labels = {"false", "true"};
   else if (std::ranges::any_of(values, is_truth))
-    yaml.fail(node, fmt::format("{} has true or false beside other words", what));
+    yaml.fail(node, "{} has true or false beside other words", what);
   for (const std::string& word : values) {
     if (word.empty() || word.find_first_of(",=\"'{}") != std::string::npos || printable(word) != word)
-      yaml.fail(
-          node,
-          fmt::format("{} has the value '{}'; it must be an integer or a word without , = {{ }} and quotes",
-                      what, brief(word)));
+      yaml.fail(node, "{} has the value '{}'; it must be an integer or a word without , = {{ }} and quotes",
+                what, brief(word));
     if (!is_truth(word)) parameter.labels.push_back(word);
     parameter.values.push_back(std::ranges::find(parameter.labels, word) - parameter.labels.begin());
   }
@@ -78,10 +76,10 @@ std::vector<Parameter> read_parameters(const KernelItem& item, const YAML::Node&
   for (const auto& pair : node) {
     const std::string name = pair.first.Scalar(), what = fmt::format("parameter '{}'", brief(name));
     if (!is_identifier(name))
-      item.yaml.fail(pair.first, fmt::format("{} must be a name of letters, digits and '_'", what));
+      item.yaml.fail(pair.first, "{} must be a name of letters, digits and '_'", what);
     if (item.op.find_dim(name) || std::ranges::find(taken, name) != taken.end() || name == "dtype")
-      item.yaml.fail(pair.first, fmt::format("{} has the name of a {}", what,
-                                             item.op.find_dim(name) ? "dim of the op" : "fact"));
+      item.yaml.fail(pair.first, "{} has the name of a {}", what,
+                     item.op.find_dim(name) ? "dim of the op" : "fact");
     parameters.push_back({.name = name});
     read_parameter_values(item.yaml, pair.second, what, parameters.back());
   }
@@ -93,7 +91,7 @@ std::vector<DType> read_dtypes(const KernelItem& item, const YAML::Node& node) {
   for (const YAML::Node& word : item.yaml.items(node, "'dtypes'")) {
     const DType dtype = item.yaml.at(word, [&] { return parse_dtype(item.yaml.text(word, "a dtype")); });
     if (std::ranges::find(item.op.dtypes, dtype) == item.op.dtypes.end())
-      item.yaml.fail(word, fmt::format("op '{}' does not take dtype {}", item.op.name, name_of(dtype)));
+      item.yaml.fail(word, "op '{}' does not take dtype {}", item.op.name, name_of(dtype));
     dtypes.push_back(dtype);
   }
   return dtypes;
@@ -131,8 +129,7 @@ std::vector<Stage> read_stages(const KernelItem& item, const YAML::Node& node) {
   if (!node["stages"]) return {read_stage(item, node, defaults, 0)};
   for (const char* key : {"kernel", "arguments", "launch", "when"})
     if (node[key])
-      item.yaml.fail(node[key],
-                     fmt::format("'{}' belongs to the items of 'stages', where there are any", key));
+      item.yaml.fail(node[key], "'{}' belongs to the items of 'stages', where there are any", key);
   item.yaml.expect_list(node["stages"], "'stages'");
   std::vector<Stage> stages;
   for (const YAML::Node& stage : node["stages"]) {

@@ -1,11 +1,11 @@
-#include "harness/custom/kernel_stage.h"
-
+// Reads one kernel of a variant: its code, how it is compiled, its name, arguments and launch.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
+#include "harness/custom/kernel_item.h"
 #include "harness/device/compile.h"
 #include "harness/device/compiler_options.h"
 #include "harness/device/source_closure.h"
@@ -21,7 +21,7 @@ const char* code_key(const KernelItem& item, const YAML::Node& node) {
   const char* found = nullptr;
   for (const char* key : {"source", "cuda", "cubin", "fatbin"}) {
     if (!node[key]) continue;
-    if (found) item.yaml.fail(node[key], fmt::format("a kernel has '{}' or '{}', not both", found, key));
+    if (found) item.yaml.fail(node[key], "a kernel has '{}' or '{}', not both", found, key);
     found = key;
   }
   return found;
@@ -64,7 +64,7 @@ std::function<std::vector<std::string>(const Problem&, const Config&)> read_tune
         if (std::string text = checked_option(option.text(problem, config)); !text.empty())
           all.push_back(std::move(text));
       } catch (const InputError& e) {
-        throw CompileError(fmt::format("{}: {}", option.where, e.what()));
+        throw CompileError("{}: {}", option.where, e.what());
       }
     return all;
   };
@@ -130,7 +130,7 @@ std::string with_path(const KernelItem& item, const YAML::Node& node, const std:
     for (const fs::path& folder : places)
       if (const fs::path path = fs::absolute(folder / file).lexically_normal(); fs::exists(path))
         return name + path.string();
-    item.yaml.fail(node, fmt::format("the file '{}' of '{}' does not exist", file.string(), brief(option)));
+    item.yaml.fail(node, "the file '{}' of '{}' does not exist", file.string(), brief(option));
   }
   return option;
 }
@@ -139,12 +139,12 @@ void read_options(const KernelItem& item, const YAML::Node& list, StageDefaults&
   for (const YAML::Node& node : item.yaml.items(list, "'options'")) {
     const std::string option = item.yaml.text(node, "an option");
     if (!option.starts_with('-'))
-      item.yaml.fail(node, fmt::format("the compiler option '{}' does not begin with '-'", brief(option)));
+      item.yaml.fail(node, "the compiler option '{}' does not begin with '-'", brief(option));
     if (option.find('{') != std::string::npos) {
       item.yaml.at(node, [&] { check_option_name(option); });
       for (const char* fixed : {"std=", "pre-include=", "include="})
         if (option.find(fixed) <= 2)
-          item.yaml.fail(node, fmt::format("'{}' must be the same for all configurations", brief(option)));
+          item.yaml.fail(node, "'{}' must be the same for all configurations", brief(option));
       defaults.tuned_options.push_back({item.formula_text(node, "'options'"), item.yaml.where(node)});
     } else if (std::string text = item.yaml.at(node, [&] { return checked_option(option); }); !text.empty()) {
       defaults.options.push_back(with_path(item, node, text, defaults.folders));
@@ -160,7 +160,7 @@ StageDefaults read_defaults(const KernelItem& item, const YAML::Node& kernel) {
     for (const YAML::Node& node : item.yaml.items(kernel["include"], "'include'")) {
       defaults.folders.push_back(item.path(node, "a folder"));
       if (!fs::is_directory(defaults.folders.back()))
-        item.yaml.fail(node, fmt::format("the folder '{}' does not exist", defaults.folders.back().string()));
+        item.yaml.fail(node, "the folder '{}' does not exist", defaults.folders.back().string());
     }
   if (kernel["options"]) read_options(item, kernel["options"], defaults);
   const auto is_standard = [](const std::string& option) {

@@ -1,11 +1,12 @@
-#include "harness/custom/number_type.h"
-
+// The types of numbers that kernels from files take.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+
+#include "harness/custom/formula.h"
 
 namespace warptune {
 namespace {
@@ -38,9 +39,8 @@ constexpr NumberType kTypes[] = {
 }  // namespace
 
 const NumberType& number_type(std::string_view name) {
-  const auto* it = std::ranges::find(kTypes, name, &NumberType::name);
-  if (it == std::end(kTypes)) throw std::logic_error(fmt::format("'{}' is no type of a number", name));
-  return *it;
+  if (const NumberType* type = find_named(kTypes, name)) return *type;
+  throw std::logic_error(fmt::format("'{}' is no type of a number", name));
 }
 
 std::array<std::byte, 8> NumberType::value(const Formula& formula, const Problem& problem,
@@ -57,15 +57,10 @@ std::array<std::byte, 8> NumberType::value(const Formula& formula, const Problem
 
 const NumberType* read_number_type(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
   yaml.expect_map(node, what);
-  if (node.size() != 1) yaml.fail(node, fmt::format("{} must be {{TYPE: expression}}, with one type", what));
+  if (node.size() != 1) yaml.fail(node, "{} must be {{TYPE: expression}}, with one type", what);
   const std::string name = node.begin()->first.Scalar();
-  const auto* it = std::ranges::find(kTypes, name, &NumberType::name);
-  if (it == std::end(kTypes)) {
-    std::vector<std::string> known;
-    for (const NumberType& type : kTypes) known.emplace_back(type.name);
-    yaml.fail(node, fmt::format("{} has the type '{}'{}", what, brief(name), did_you_mean(name, known)));
-  }
-  return it;
+  if (const NumberType* type = find_named(kTypes, name)) return type;
+  yaml.fail(node, "{} has the type '{}'{}", what, brief(name), did_you_mean(name, names_of(kTypes)));
 }
 
 }  // namespace warptune

@@ -24,7 +24,7 @@ std::size_t read_word(const YamlReader& yaml, const YAML::Node& node, const std:
   const std::string word = yaml.text(node, what);
   const auto it = std::ranges::find(words, word);
   if (it == words.end())
-    yaml.fail(node, fmt::format("{} is '{}'; it must be one of {}", what, brief(word), listed(words)));
+    yaml.fail(node, "{} is '{}'; it must be one of {}", what, brief(word), listed(words));
   return static_cast<std::size_t>(it - words.begin());
 }
 
@@ -34,8 +34,7 @@ void TensorFormula::check(const Problem& problem) const {
   for (const Formula& extent : shape) {
     const std::int64_t value = extent.whole(problem, {}, 1);
     if (value > kMostBytes / bytes)
-      throw CompileError(
-          fmt::format("{}: tensor '{}' has more than 2^50 bytes for {}", where, name, problem.key()));
+      throw CompileError("{}: tensor '{}' has more than 2^50 bytes for {}", where, name, problem.key());
     bytes *= value;
   }
   if (!below.empty()) below.front().whole(problem, {}, 1, most_below(type));
@@ -63,7 +62,7 @@ TensorFormula read_tensor(const YamlReader& yaml, const YAML::Node& node, std::s
   static const std::array<std::string, 2> caches = {"cold", "hot"};
   yaml.expect_keys(node, "a tensor", {"name", "shape", "dtype", "role", "cache", "uniform", "below"});
   for (const char* key : {"name", "shape"})
-    if (!node[key]) yaml.fail(node, fmt::format("a tensor needs '{}'", key));
+    if (!node[key]) yaml.fail(node, "a tensor needs '{}'", key);
   TensorFormula tensor{.name = yaml.text(node["name"], "'name'"), .where = yaml.where(node)};
   for (const YAML::Node& extent : yaml.items(node["shape"], "'shape'"))
     tensor.shape.push_back(read_formula(yaml, extent, names, "'shape'"));
@@ -78,8 +77,8 @@ TensorFormula read_tensor(const YamlReader& yaml, const YAML::Node& node, std::s
   const DType dtype = tensor.dtype.empty() ? DType::fp32 : tensor.dtype.front();
   if (dtype == DType::int8 && !node["uniform"]) tensor.scale = 127;
   if (is_exact(dtype) && tensor.role != Role::output && tensor.below.empty())
-    yaml.fail(node, fmt::format("the {} tensor '{}' needs 'below': its values are from 0 up to it",
-                                name_of(dtype), tensor.name));
+    yaml.fail(node, "the {} tensor '{}' needs 'below': its values are from 0 up to it", name_of(dtype),
+              tensor.name);
   if (is_exact(dtype) && node["uniform"])
     yaml.fail(
         node["uniform"],

@@ -1,6 +1,7 @@
 #pragma once
-// What an op of the user consists of, besides its reference.
+// An op of the user: what an item of a section `ops_defined` consists of (docs/custom-ops.md).
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,8 +10,9 @@
 
 #include "harness/core/op.h"
 #include "harness/core/tensor.h"
+#include "harness/core/variant.h"
+#include "harness/core/yaml_reader.h"
 #include "harness/custom/formula.h"
-#include "harness/custom/number_type.h"
 
 namespace warptune {
 
@@ -62,5 +64,11 @@ std::vector<ArgsField> fields_of(const OpDefinition& definition, std::string_vie
 /// Fills a struct of these fields.
 Args bind_fields(const OpDefinition& definition, const std::vector<ArgsField>& fields, const Problem& problem,
                  std::span<void* const> tensors, void* workspace);
+
+/// Reads an item: the op with one variant, `host_naive`, which is its reference on the host. `folder` is that
+/// of the file, `reference_seconds` the time that a run of the reference may take. Throws InputError with
+/// file and line.
+OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const std::filesystem::path& folder,
+                        double reference_seconds);
 
 }  // namespace warptune

@@ -32,8 +32,7 @@ struct LazyLibrary {
     read_input(file, fmt::format("'{}'", file.string()), kMaxReferenceBytes);
     library = std::make_unique<SharedLibrary>(fmt::format("#include \"{}\"\n", file.string()), file.string());
     function = library->function<CppFunction>(name);
-    if (!function)
-      throw InputError(fmt::format("'{}' has no function '{}' that is extern \"C\"", file.string(), name));
+    if (!function) throw InputError("'{}' has no function '{}' that is extern \"C\"", file.string(), name);
     return function;
   }
 };
@@ -50,7 +49,7 @@ std::string what_of(const Reference& reference) { return reference.name + " does
 void take_outputs(const Reference& reference, const std::vector<MemoryFile>& files, ReferenceJob& job) {
   for (std::size_t i = 0; i < files.size(); ++i)
     if (!files[i].read(std::as_writable_bytes(std::span(job.outputs[i].values))))
-      throw InputError(fmt::format("{} wrote no '{}'", reference.name, job.outputs[i].name));
+      throw InputError("{} wrote no '{}'", reference.name, job.outputs[i].name);
 }
 
 /// The job for run_reference.py, without its tensors.

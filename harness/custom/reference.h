@@ -1,14 +1,17 @@
 #pragma once
-// The reference of an op of the user: a C++ function, or a Python function on NumPy arrays, in fp64. A kernel
-// is in cuda_reference.h.
+// The reference of an op of the user: a C++ function, or a Python function on NumPy arrays, in fp64; or a
+// plain kernel in a .cu file, on arrays of fp64 or fp32.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "harness/core/kernel_reference.h"
 #include "harness/core/problem.h"
 #include "harness/core/tensor.h"
+#include "harness/core/yaml_reader.h"
+#include "harness/custom/op_definition.h"
 
 namespace warptune {
 
@@ -54,5 +57,16 @@ Reference cpp_reference(const std::filesystem::path& file, const std::string& fu
 /// A function with parameters named as the inputs, dims and scalars that it needs. It returns the output, or
 /// a tuple or dict of all of them.
 Reference python_reference(const std::filesystem::path& file, const std::string& function, double seconds);
+
+struct CudaReference {
+  KernelReference on_gpu;  // compiled by NVRTC; its `on_host` is not set
+  Reference on_host;       // the same file, compiled by $CXX or c++
+};
+
+/// {cuda: FILE, kernel: NAME, arguments: [...], launch: {grid: ..., block: ...}, dtype: fp64}. Throws
+/// InputError with file and line.
+CudaReference read_cuda_reference(const YamlReader& yaml, const YAML::Node& node,
+                                  const std::filesystem::path& folder, const OpDefinition& definition,
+                                  double seconds);
 
 }  // namespace warptune

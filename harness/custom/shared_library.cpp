@@ -21,8 +21,7 @@ constexpr ChildBounds kCompilerBounds = {.seconds = 120, .memory_bytes = 2ull <<
 void compile(const fs::path& folder, const std::string& text, const std::string& name,
              const std::vector<std::string>& options) {
   const fs::path source = folder / "source.cpp";
-  if (!(std::ofstream(source) << text).flush())
-    throw InputError(fmt::format("'{}' cannot be written", source.string()));
+  if (!(std::ofstream(source) << text).flush()) throw InputError("'{}' cannot be written", source.string());
   std::vector<std::string> words;
   const char* given = std::getenv("CXX");
   std::istringstream compiler(given && *given ? given : "c++");
@@ -49,7 +48,7 @@ SharedLibrary::SharedLibrary(const std::string& text, const std::string& name,
   all.insert(all.end(), {"-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library.string()});
   compile(folder.path(), text, name, all);
   handle_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle_) throw InputError(fmt::format("'{}' cannot be loaded: {}", name, ::dlerror()));
+  if (!handle_) throw InputError("'{}' cannot be loaded: {}", name, ::dlerror());
 }
 SharedLibrary::~SharedLibrary() { ::dlclose(handle_); }
 

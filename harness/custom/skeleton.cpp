@@ -1,5 +1,4 @@
-#include "harness/custom/skeleton.h"
-
+// The first files of a kernel of the user, and of an op of the user.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,7 +7,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/custom/formula.h"
-#include "harness/custom/kernel_reader.h"
+#include "harness/custom/kernel_files.h"
 
 namespace warptune {
 namespace {
@@ -38,7 +37,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 const Variant& naive_of(const OpEntry& entry) {
   for (const Variant& v : entry.variants)
     if (v.backend == Backend::cuda && is_naive(v.name) && !v.stages.empty() && !calls_library(v)) return v;
-  throw InputError(fmt::format("op '{}' has no naive kernel to begin with", entry.op.name));
+  throw InputError("op '{}' has no naive kernel to begin with", entry.op.name);
 }
 
 /// The keys of one stage, each on a line.
@@ -56,11 +55,11 @@ std::vector<std::pair<std::string, std::string>> kernel_skeleton(const OpEntry& 
   const Variant& naive = naive_of(entry);
   const std::string& op = entry.op.name;
   if (exchanges_between_gpus(entry))
-    throw InputError(fmt::format("op '{}' runs on several GPUs; kernels from a file run on one", op));
+    throw InputError("op '{}' runs on several GPUs; kernels from a file run on one", op);
   if (!is_identifier(name))
-    throw InputError(fmt::format("'{}' cannot name a variant: letters, digits and '_' can", brief(name)));
+    throw InputError("'{}' cannot name a variant: letters, digits and '_' can", brief(name));
   if (entry.find_variant(name))
-    throw InputError(fmt::format("op '{}' has a variant '{}' already; choose another name", op, name));
+    throw InputError("op '{}' has a variant '{}' already; choose another name", op, name);
   const std::string old_name = op + "_" + naive.name;
   std::string stages = "    ";
   if (naive.stages.size() > 1) stages += "stages:\n";
@@ -90,7 +89,7 @@ std::vector<std::pair<std::string, std::string>> kernel_skeleton(const OpEntry& 
 
 std::vector<std::pair<std::string, std::string>> op_skeleton(const std::string& name) {
   if (!is_identifier(name))
-    throw InputError(fmt::format("'{}' cannot name an op: letters, digits and '_' can", brief(name)));
+    throw InputError("'{}' cannot name an op: letters, digits and '_' can", brief(name));
   const std::string kernel = fmt::format(
       "// {0}: y = factor * x, one thread per element. Replace it by your own.\n"
       "#include <cuda_bf16.h>\n"

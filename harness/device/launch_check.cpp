@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "harness/core/error.h"
-#include "harness/core/launch_limits.h"
+#include "harness/core/variant_values.h"
 #include "harness/device/cubin_file.h"
 
 namespace warptune {

@@ -1,5 +1,4 @@
-#include "harness/exchange/flashinfer_export.h"
-
+// The times of a sweep as solutions and traces of flashinfer-bench.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,6 +6,7 @@
 
 #include "harness/core/hash.h"
 #include "harness/core/space.h"
+#include "harness/exchange/flashinfer_trace.h"
 #include "harness/results/csv.h"
 #include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/file_name.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 
@@ -22,13 +20,12 @@ class Axes {
  public:
   std::int64_t operator[](const std::string& name) const {
     const auto it = values_.find(name);
-    if (it == values_.end()) throw InputError(fmt::format("the axis '{}' has no value", name));
+    if (it == values_.end()) throw InputError("the axis '{}' has no value", name);
     return it->second;
   }
   void set(const std::string& name, const OrderedJson& value, const std::string& what) {
     if (!value.is_number_integer() || value.get<std::int64_t>() < 0)
-      throw InputError(
-          fmt::format("{} '{}' is {}; it must be an integer", what, brief(name), brief(value.dump())));
+      throw InputError("{} '{}' is {}; it must be an integer", what, brief(name), brief(value.dump()));
     values_[name] = value.get<std::int64_t>();
   }
 
@@ -47,20 +44,20 @@ struct Definition {
 };
 
 const OrderedJson& needed(const OrderedJson& object, const char* key) {
-  if (!object.is_object() || !object.contains(key)) throw InputError(fmt::format("'{}' is missing", key));
+  if (!object.is_object() || !object.contains(key)) throw InputError("'{}' is missing", key);
   return object[key];
 }
 
 std::string text(const OrderedJson& object, const char* key) {
   const OrderedJson& value = needed(object, key);
   if (!value.is_string() || value.get<std::string>().empty())
-    throw InputError(fmt::format("'{}' must be a text that is not empty", key));
+    throw InputError("'{}' must be a text that is not empty", key);
   return value;
 }
 
 const OrderedJson& object(const OrderedJson& parent, const char* key) {
   const OrderedJson& value = needed(parent, key);
-  if (!value.is_object()) throw InputError(fmt::format("'{}' must be an object", key));
+  if (!value.is_object()) throw InputError("'{}' must be an object", key);
   return value;
 }
 
@@ -69,8 +66,7 @@ DType dtype_of(const Definition& definition, const char* input) {
       {"float32", DType::fp32}, {"float16", DType::fp16}, {"bfloat16", DType::bf16}};
   const std::string name = text(object(definition.inputs, input), "dtype");
   const auto it = known.find(name);
-  if (it == known.end())
-    throw InputError(fmt::format("the dtype '{}' of '{}' has no op here", brief(name), input));
+  if (it == known.end()) throw InputError("the dtype '{}' of '{}' has no op here", brief(name), input);
   return it->second;
 }
 
@@ -99,7 +95,7 @@ Mapped gemm(const Definition& d, const Axes& axes) {
   // Scales, or weights in another dtype, are those of quantized weights.
   for (const auto& [name, input] : d.inputs.items())
     if (name != "A" && name != "B")
-      throw InputError(fmt::format("it has the input '{}', which no op here takes as it lies", brief(name)));
+      throw InputError("it has the input '{}', which no op here takes as it lies", brief(name));
   if (dtype_of(d, "A") != dtype_of(d, "B"))
     throw InputError("'A' and 'B' have different dtypes; quantized weights are packed here in another way");
   return {.op = "linear",
@@ -143,14 +139,14 @@ Mapped mapped(const Definition& d, const Axes& axes) {
   const bool prefill = d.name.find("prefill") != std::string::npos;
   if (d.is("gqa_paged") && !prefill) return paged_decode(d, axes);
   if (d.is("gqa_ragged") && prefill) return ragged_prefill(d, axes);
-  throw InputError(fmt::format("no op here is its op type '{}'", brief(d.op_type)));
+  throw InputError("no op here is its op type '{}'", brief(d.op_type));
 }
 
 /// A text that becomes the name of a file or folder of a trace set.
 std::string file_name(const OrderedJson& json, const char* key) {
   const std::string name = text(json, key);
   if (const std::string fault = fault_of_file_name(name); !fault.empty())
-    throw InputError(fmt::format("'{}' is '{}'; {}", key, brief(name), fault));
+    throw InputError("'{}' is '{}'; {}", key, brief(name), fault);
   return name;
 }
 
@@ -161,8 +157,7 @@ Definition definition_of(const OrderedJson& json) {
                .inputs = object(json, "inputs")};
   for (const auto& [name, axis] : d.axes.items())
     if (const std::string type = text(axis, "type"); type != "const" && type != "var")
-      throw InputError(
-          fmt::format("the axis '{}' has the type '{}'; it must be const or var", brief(name), brief(type)));
+      throw InputError("the axis '{}' has the type '{}'; it must be const or var", brief(name), brief(type));
   return d;
 }
 
@@ -171,7 +166,7 @@ Axes axes_of(const Definition& d, const OrderedJson& workload) {
   for (const auto& [name, axis] : d.axes.items())
     if (text(axis, "type") == "const") axes.set(name, needed(axis, "value"), "the axis");
   for (const auto& [name, value] : object(workload, "axes").items()) {
-    if (!d.axes.contains(name)) throw InputError(fmt::format("'{}' has no axis '{}'", d.name, brief(name)));
+    if (!d.axes.contains(name)) throw InputError("'{}' has no axis '{}'", d.name, brief(name));
     axes.set(name, value, "the axis");
   }
   return axes;
@@ -186,10 +181,9 @@ class TraceReader {
     const OrderedJson json = need_json<OrderedJson>(read_input(file, origin, kMaxConfigBytes), origin);
     try {
       const Definition d = definition_of(json);
-      if (!definitions_.emplace(d.name, d).second)
-        throw InputError(fmt::format("'{}' is defined twice", brief(d.name)));
+      if (!definitions_.emplace(d.name, d).second) throw InputError("'{}' is defined twice", brief(d.name));
     } catch (const InputError& e) {
-      throw InputError(fmt::format("{}: {}", origin, e.what()));
+      throw InputError("{}: {}", origin, e.what());
     }
   }
 
@@ -204,7 +198,7 @@ class TraceReader {
       try {
         add(json, file.stem(), where);
       } catch (const InputError& e) {
-        throw InputError(fmt::format("{}: {}", where, e.what()));
+        throw InputError("{}: {}", where, e.what());
       }
     }
   }
@@ -216,12 +210,11 @@ class TraceReader {
     if (json.contains("definition")) {
       const auto it = definitions_.find(text(json, "definition"));
       if (it != definitions_.end()) return it->second;
-      throw InputError(
-          fmt::format("there is no file of the definition '{}'", brief(text(json, "definition"))));
+      throw InputError("there is no file of the definition '{}'", brief(text(json, "definition")));
     }
     if (const auto it = definitions_.find(stem); it != definitions_.end()) return it->second;
     if (definitions_.size() == 1) return definitions_.begin()->second;
-    throw InputError(fmt::format("it names no definition, and none has the name '{}'", brief(stem)));
+    throw InputError("it names no definition, and none has the name '{}'", brief(stem));
   }
 
   void add(const OrderedJson& json, const std::string& stem, const std::string& where) {

@@ -12,7 +12,7 @@
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
-#include "harness/core/problem_pattern.h"
+#include "harness/core/pattern.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -28,8 +28,7 @@ std::optional<double> time_us(const Json& value, const std::string& unit) {
   if (!value.is_number()) return std::nullopt;
   const double time = value.get<double>();
   const auto it = us.find(unit);
-  if (it == us.end())
-    throw InputError(fmt::format("a time has the unit '{}'; it must be s, ms, us or ns", brief(unit)));
+  if (it == us.end()) throw InputError("a time has the unit '{}'; it must be s, ms, us or ns", brief(unit));
   if (!(time > 0) || time >= kFailedMs || !std::isfinite(time)) return std::nullopt;
   return time * it->second;
 }
@@ -85,8 +84,8 @@ RecordedSpace space_of(std::string name, const std::vector<std::string>& paramet
 }
 
 const Json& need(const Json& object, const char* key, Json::value_t type, const char* wanted) {
-  if (!object.is_object() || !object.contains(key)) throw InputError(fmt::format("'{}' is missing", key));
-  if (object[key].type() != type) throw InputError(fmt::format("'{}' must be {}", key, wanted));
+  if (!object.is_object() || !object.contains(key)) throw InputError("'{}' is missing", key);
+  if (object[key].type() != type) throw InputError("'{}' must be {}", key, wanted);
   return object[key];
 }
 
@@ -108,7 +107,7 @@ RecordedSpace of_cachefile(const Json& json) {
     RawConfig raw{.variant = kernel};
     for (const std::string& parameter : parameters) {
       if (!entry.is_object() || !entry.contains(parameter))
-        throw InputError(fmt::format("the configuration '{}' has no '{}'", brief(key), brief(parameter)));
+        throw InputError("the configuration '{}' has no '{}'", brief(key), brief(parameter));
       raw.values[parameter] = entry[parameter];
     }
     if (entry.contains("time") && !entry.contains("__error__")) raw.us = time_us(entry["time"], "ms");
@@ -193,23 +192,23 @@ std::vector<RecordedSpace> recorded_json_spaces(const OpTable& ops, const fs::pa
   const std::string text = with_nulls(read_input(file, origin, kMaxWisdomBytes));
   Json json = parse_json<Json>(text, origin);
   if (json.is_discarded()) json = parse_json<Json>(closed(text), origin);
-  if (json.is_discarded()) throw InputError(fmt::format("{}: {}", origin, json_fault(text)));
+  if (json.is_discarded()) throw InputError("{}: {}", origin, json_fault(text));
   const bool t4 = json.is_object() && json.contains("results") && json["results"].is_array();
   if (!t4 && !(json.is_object() && json.contains("cache")))
-    throw InputError(fmt::format(
+    throw InputError(
         "{} is neither a cachefile of Kernel Tuner ('cache') nor results in the T4 format ('results')",
-        origin));
+        origin);
   RecordedSpace recorded;
   try {
     recorded = t4 ? of_t4(json, file.stem()) : of_cachefile(json);
   } catch (const InputError& e) {
-    throw InputError(fmt::format("{}: {}", origin, e.what()));
+    throw InputError("{}: {}", origin, e.what());
   }
   if (!wanted.is_in(ops, recorded.problem))
-    throw InputError(fmt::format("{} holds '{}', which does not match '{}'", origin, brief(recorded.problem),
-                                 brief(pattern)));
+    throw InputError("{} holds '{}', which does not match '{}'", origin, brief(recorded.problem),
+                     brief(pattern));
   if (!std::isfinite(recorded.best_us))
-    throw InputError(fmt::format("{} holds no time: no configuration has a 'time'", origin));
+    throw InputError("{} holds no time: no configuration has a 'time'", origin);
   return {std::move(recorded)};
 }
 

@@ -1,5 +1,4 @@
-#include "harness/exchange/t4.h"
-
+// Rows of a sweep in T4.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,10 +9,9 @@
 #include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/problem_pattern.h"
+#include "harness/core/pattern.h"
+#include "harness/exchange/recorded_json.h"
 #include "harness/results/csv.h"
-#include "harness/results/samples_file.h"
-#include "harness/results/special_rows.h"
 #include "harness/results/sweep_file.h"
 
 namespace warptune {
@@ -101,11 +99,10 @@ std::string to_t4(const OpTable& ops, const std::filesystem::path& csv, const st
       rows[it->second] = std::move(row);
   }
   if (problems.empty())
-    throw InputError(fmt::format("'{}' has no problem that matches '{}'", csv.string(), brief(pattern)));
+    throw InputError("'{}' has no problem that matches '{}'", csv.string(), brief(pattern));
   if (problems.size() > 1)
-    throw InputError(
-        fmt::format("a T4 file has one problem and {} match; choose one with --problem, such as '{}'",
-                    problems.size(), problems.front()));
+    throw InputError("a T4 file has one problem and {} match; choose one with --problem, such as '{}'",
+                     problems.size(), problems.front());
   const auto samples = read_samples(samples_path(csv));
   OrderedJson results = OrderedJson::array();
   for (const CsvRow& row : rows) results.push_back(result_of(row, samples));

@@ -1,11 +1,11 @@
-#include "harness/export/args_layout.h"
-
+// How another program fills an op's args struct: offsets, and where each value comes from.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "harness/core/error.h"
+#include "harness/export/launch_model.h"
 
 namespace warptune {
 namespace {
@@ -23,7 +23,7 @@ bool follows(const std::string& dim, const ArgsField& field, const std::vector<P
 }  // namespace
 
 MarkedArgs::MarkedArgs(const Op& op, const Problem& problem) : tensors_(op.tensors(problem, 1)) {
-  if (op.fields.empty()) throw InputError(fmt::format("op '{}' does not describe its args struct", op.name));
+  if (op.fields.empty()) throw InputError("op '{}' does not describe its args struct", op.name);
   std::vector<void*> markers;
   for (std::size_t i = 0; i <= tensors_.size(); ++i)
     markers.push_back(reinterpret_cast<void*>((i + 1) << kMarkerShift));
@@ -40,8 +40,7 @@ MarkedArgs::MarkedArgs(const Op& op, const Problem& problem) : tensors_(op.tenso
     described = std::max(described, end);
   }
   if (bytes_.size() - described >= 8)  // more than padding
-    throw InputError(
-        fmt::format("op '{}' does not describe all members of the args of {}", op.name, problem.key()));
+    throw InputError("op '{}' does not describe all members of the args of {}", op.name, problem.key());
 }
 
 std::int64_t MarkedArgs::whole(const ArgsField& field) const {

@@ -1,11 +1,11 @@
-#include "harness/export/argument_list.h"
-
+// Kernels from a file that take a list of arguments in place of the op's args struct.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "harness/core/error.h"
+#include "harness/export/launch_model.h"
 
 namespace warptune {
 namespace {
@@ -66,18 +66,17 @@ std::optional<ArgumentList> argument_list(const Stage& stage, const Config& conf
                         .is_member = first[a].kind == Kind::member,
                         .is_workspace = first[a].kind == Kind::workspace};
     if (first[a].kind == Kind::structure)
-      throw InputError(fmt::format("argument {} is a structure, which is not exported", a));
+      throw InputError("argument {} is a structure, which is not exported", a);
     if (first[a].kind == Kind::value) {
       if (model.bytes > kMaxValueBytes)
-        throw InputError(
-            fmt::format("argument {} has {} bytes; at most {} are exported", a, model.bytes, kMaxValueBytes));
+        throw InputError("argument {} has {} bytes; at most {} are exported", a, model.bytes, kMaxValueBytes);
       std::vector<std::uint64_t> values;
       for (const auto& arguments : given) values.push_back(bytes_of(arguments.at(a)));
       model.value = values.front();
       if (const auto dim = dim_of(values, problems, work_dims); dim && model.bytes >= 4)
         model.dim = *dim;
       else if (std::ranges::count(values, values.front()) != static_cast<std::ptrdiff_t>(values.size()))
-        throw InputError(fmt::format("argument {} changes with the problem and is no dim", a));
+        throw InputError("argument {} changes with the problem and is no dim", a);
     }
     list.push_back(std::move(model));
   }

@@ -1,8 +1,8 @@
-#include "harness/export/export_choice.h"
-
+// Chooses a configuration that can be exported for a problem.
 #include <fmt/format.h>
 
 #include "harness/core/error.h"
+#include "harness/export/plan_table.h"
 
 namespace warptune {
 namespace {
@@ -96,8 +96,8 @@ ExportChoice ExportChooser::choose(const Problem& problem) {
     return true;
   });
   if (!chosen)
-    throw InputError(fmt::format("{}: no variant can be exported for {}: none compiles and fits",
-                                 problem.key(), facts_.arch));
+    throw InputError("{}: no variant can be exported for {}: none compiles and fits", problem.key(),
+                     facts_.arch);
   if (chosen->source != "exact" && chosen->source != "step") chosen->instead_of = winner_of(problem);
   return *std::move(chosen);
 }

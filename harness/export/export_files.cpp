@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <sstream>
+#include <stdexcept>
+#include <system_error>
 
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
@@ -14,6 +16,7 @@
 #include "harness/results/durable_file.h"
 
 namespace warptune {
+
 namespace fs = std::filesystem;
 namespace {
 
@@ -46,9 +49,8 @@ bool is_export_name(std::string_view name) {
 }
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& name, const std::string& why) {
-  throw InputError(
-      fmt::format("'{}' holds '{}', {}: -o names a new or empty folder, or one of an earlier export",
-                  folder.string(), name, why));
+  throw InputError("'{}' holds '{}', {}: -o names a new or empty folder, or one of an earlier export",
+                   folder.string(), name, why);
 }
 
 /// The cubins that an index names. Throws InputError where no export wrote the index.
@@ -173,6 +175,62 @@ void replace_export(const fs::path& folder, const std::map<std::string, std::str
   }
   remove_others(folder, files, keep);
   sync_folder_of(folder / kExportIndex);
+}
+
+namespace fs = std::filesystem;
+namespace {
+
+/// The machine code of a table, each once by its name.
+class Cubins {
+ public:
+  Cubins(const Compiler& compiler, std::string arch) : compiler_(compiler), arch_(std::move(arch)) {}
+
+  ExportedKernel add(const ExportedPlan& plan, const Stage& stage) {
+    const Variant& variant = *plan.choice.variant;
+    std::string key = kernel_key(variant, stage, plan.problem, plan.choice.config);
+    if (stage.custom) key = plan.problem.op + "/" + variant.name + ": " + key;  // options differ, too
+    const auto [it, is_new] = kernels_.try_emplace(std::move(key));
+    if (!is_new) return it->second;
+    const Cubin cubin = compiler_.compile(variant, stage, plan.problem, plan.choice.config, arch_);
+    const std::string name = cubin_name(cubin.code);
+    if (contents_.try_emplace(name, cubin.code).first->second != cubin.code)
+      throw std::runtime_error(fmt::format("two cubins have the name {}", name));
+    return it->second = {.file = name, .entry = cubin.entry};
+  }
+  const std::map<std::string, std::string>& contents() const { return contents_; }
+
+ private:
+  const Compiler& compiler_;
+  const std::string arch_;
+  std::map<std::string, ExportedKernel> kernels_;
+  std::map<std::string, std::string> contents_;
+};
+
+}  // namespace
+
+void expect_export_folder(const fs::path& folder) {
+  const fs::path path = folder.has_filename() ? folder : folder.parent_path();  // without a slash at its end
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    files_of_exports(path);
+  } else if (fs::exists(path, error)) {
+    throw InputError("'{}' is a file; -o names a folder", folder.string());
+  } else if (fs::is_symlink(path, error)) {
+    throw InputError("'{}' is a link to a folder that does not exist", folder.string());
+  } else if (!fs::is_directory(fs::absolute(path).parent_path(), error)) {
+    throw InputError("the folder of '{}' does not exist", folder.string());
+  }
+  expect_writable(path);
+}
+
+std::size_t write_export(const fs::path& folder, const OpTable& ops, const PlanTable& table,
+                         const Compiler& compiler, const DeviceFacts& facts) {
+  Cubins cubins(compiler, facts.arch);
+  const std::string index =
+      export_json(ops, table, compiler, facts,
+                  [&](const ExportedPlan& plan, const Stage& stage) { return cubins.add(plan, stage); });
+  replace_export(folder, cubins.contents(), index);
+  return cubins.contents().size();
 }
 
 }  // namespace warptune

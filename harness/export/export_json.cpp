@@ -1,9 +1,10 @@
+// The JSON of a table of plans: warptune.json.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "harness/export/export_folder.h"
+#include "harness/export/export_files.h"
 #include "harness/measure/bench.h"
 #include "harness/results/run_info.h"
 

@@ -10,7 +10,6 @@
 #include "harness/core/error.h"
 #include "harness/core/variant_values.h"
 #include "harness/device/compile.h"
-#include "harness/export/args_layout.h"
 #include "harness/select/tuned_plans.h"
 
 namespace warptune {
@@ -165,8 +164,7 @@ Expression Specialization::partial(const Expression& expression, const DimBox& b
   };
   const Expression left = VariantValues(variant_, problem_, config_, facts_).partial(expression, is_kept);
   if (nesting_of(left.json()) > kMaxNesting)
-    throw InputError(
-        fmt::format("'{}' nests deeper than {} operators", brief(expression.text()), kMaxNesting));
+    throw InputError("'{}' nests deeper than {} operators", brief(expression.text()), kMaxNesting);
   return left;
 }
 
@@ -179,8 +177,7 @@ std::int64_t Specialization::constant(const Expression& expression, const DimBox
   };
   const std::int64_t value = at(problem_);
   for (const Problem& p : problems_in(box, kServedSamples))
-    if (at(p) != value)
-      throw InputError(fmt::format("{} depends on {}", what, fmt::join(left.names(), ", ")));
+    if (at(p) != value) throw InputError("{} depends on {}", what, fmt::join(left.names(), ", "));
   return value;
 }
 
@@ -234,8 +231,7 @@ LaunchModel Specialization::model_of(const DimBox& box) const {
 LaunchModel Specialization::launch(const DimBox& box) const try {
   return model_of(box);
 } catch (const std::runtime_error& e) {
-  throw InputError(
-      fmt::format("{} is not exported for {}: {}", quoted(variant_.name, config_), problem_.key(), e.what()));
+  throw InputError("{} is not exported for {}: {}", quoted(variant_.name, config_), problem_.key(), e.what());
 }
 
 }  // namespace warptune

@@ -7,7 +7,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/limits.h"
+#include "harness/core/op.h"
 
 namespace warptune {
 namespace {
@@ -133,8 +133,7 @@ class TableMaker {
       if (whole) served = cell;  // its other problems would fail alike
     }
     if (table_.plans.size() > kMaxPlans)
-      throw InputError(
-          fmt::format("the table has more than {} plans: fewer --problem or a shorter --cover", kMaxPlans));
+      throw InputError("the table has more than {} plans: fewer --problem or a shorter --cover", kMaxPlans);
     if (!whole) return;
     // What is left of the cell, one slab below `served` per dim.
     for (std::size_t i = 0; i < cell.size(); ++i) {
@@ -168,7 +167,7 @@ class TableMaker {
 
 Cover parse_cover(const std::string& text) {
   const auto fail = [&] {
-    return InputError(fmt::format("--cover is '{}'; it must be DIM=FROM:TO, as tokens=1:4096", brief(text)));
+    return InputError("--cover is '{}'; it must be DIM=FROM:TO, as tokens=1:4096", brief(text));
   };
   const auto equals = text.find('='), colon = text.find(':', equals == std::string::npos ? 0 : equals);
   if (equals == std::string::npos || colon == std::string::npos || equals == 0) throw fail();
@@ -187,9 +186,8 @@ PlanTable make_plan_table(ExportChooser& chooser, const std::vector<Problem>& pr
     for (const std::string& dim : work_dims(chooser.ops().find(problem.op).op)) known.insert(dim);
   for (const Cover& cover : covers)
     if (!known.contains(cover.dim))
-      throw InputError(fmt::format("--cover names '{}', which is no dim of work of these problems{}",
-                                   brief(cover.dim),
-                                   did_you_mean(cover.dim, std::vector(known.begin(), known.end()))));
+      throw InputError("--cover names '{}', which is no dim of work of these problems{}", brief(cover.dim),
+                       did_you_mean(cover.dim, std::vector(known.begin(), known.end())));
   TableMaker maker(chooser, covers);
   for (const Problem& problem : problems) maker.add(problem);
   return maker.make();

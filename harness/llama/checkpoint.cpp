@@ -22,12 +22,12 @@ constexpr const char *kSingle = "model.safetensors", *kIndex = "model.safetensor
 std::map<std::string, std::string> shards_of(const std::filesystem::path& index) {
   const Json json = need_json_object(read_input(index, index.string(), kMaxIndexBytes), index.string());
   if (!json.contains("weight_map") || !json["weight_map"].is_object())
-    throw InputError(fmt::format("{}: there is no object 'weight_map'", index.string()));
+    throw InputError("{}: there is no object 'weight_map'", index.string());
   std::map<std::string, std::string> shards;
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
     if (!shard.is_string() || shard.get<std::string>().find('/') != std::string::npos)
-      throw InputError(fmt::format("{}: the shard of '{}' is {}; it must be a file name", index.string(),
-                                   brief(tensor), brief(shard.dump())));
+      throw InputError("{}: the shard of '{}' is {}; it must be a file name", index.string(), brief(tensor),
+                       brief(shard.dump()));
     shards[tensor] = shard.get<std::string>();
   }
   return shards;
@@ -52,7 +52,7 @@ void Checkpoint::open_folder() {
   const auto single = path_ / kSingle, index = path_ / kIndex;
   const bool has_single = std::filesystem::exists(single), has_index = std::filesystem::exists(index);
   if (!has_single && !has_index)
-    throw InputError(fmt::format("{} has neither {} nor {}", path_.string(), kSingle, kIndex));
+    throw InputError("{} has neither {} nor {}", path_.string(), kSingle, kIndex);
   const auto shards = has_index ? shards_of(index) : std::map<std::string, std::string>{};
   const bool has_shards = std::ranges::any_of(
       shards, [&](const auto& entry) { return std::filesystem::exists(path_ / entry.second); });
@@ -66,8 +66,7 @@ void Checkpoint::open_folder() {
     const auto& in_shard = open(shard).tensors();
     const auto it = in_shard.find(name);
     if (it == in_shard.end())
-      throw InputError(
-          fmt::format("{}: tensor '{}' is not in '{}'", index.string(), brief(name), brief(shard)));
+      throw InputError("{}: tensor '{}' is not in '{}'", index.string(), brief(name), brief(shard));
     tensors_.emplace(name, &it->second);
   }
   if (has_single && !files_.contains(kSingle))
@@ -82,10 +81,10 @@ const SafetensorsFile& Checkpoint::open(const std::string& name) {
 const StoredTensor& Checkpoint::tensor(const std::string& name,
                                        const std::vector<std::int64_t>& shape) const {
   const auto it = tensors_.find(name);
-  if (it == tensors_.end()) throw InputError(fmt::format("{}: tensor '{}' is missing", path_.string(), name));
+  if (it == tensors_.end()) throw InputError("{}: tensor '{}' is missing", path_.string(), name);
   if (it->second->shape != shape)
-    throw InputError(fmt::format("{}: tensor '{}' has shape [{}]; the config wants [{}]", path_.string(),
-                                 name, fmt::join(it->second->shape, ", "), fmt::join(shape, ", ")));
+    throw InputError("{}: tensor '{}' has shape [{}]; the config wants [{}]", path_.string(), name,
+                     fmt::join(it->second->shape, ", "), fmt::join(shape, ", "));
   return *it->second;
 }
 

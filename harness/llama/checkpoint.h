@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/llama/gguf_model.h"
+#include "harness/llama/gguf.h"
 #include "harness/llama/safetensors.h"
 
 namespace warptune {

@@ -1,14 +1,14 @@
-#include "harness/llama/decode_file.h"
-
+// The CSV of decode.
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/results/special_rows.h"
-#include "harness/results/step_plans.h"
+#include "harness/llama/decode_report.h"
+#include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 namespace {
@@ -17,7 +17,8 @@ namespace {
 struct DecodeRow {
   const DecodeReport& report;
   const DeviceFacts& facts;
-  const std::string &run_id, &timestamp, &git_commit, &host;
+  const RunInfo& run;
+  const std::string& timestamp;
 };
 using Row = const DecodeRow&;
 
@@ -34,10 +35,10 @@ std::string decimal(double value, int digits) {
 constexpr bool kNumber = true;
 constexpr DecodeColumn kColumns[] = {
     {"schema", [](Row) { return std::string("1"); }},
-    {"run_id", [](Row r) { return r.run_id; }},
+    {"run_id", [](Row r) { return r.run.run_id; }},
     {"timestamp_utc", [](Row r) { return r.timestamp; }},
-    {"git_commit", [](Row r) { return r.git_commit; }},
-    {"host", [](Row r) { return r.host; }},
+    {"git_commit", [](Row r) { return r.run.git_commit; }},
+    {"host", [](Row r) { return r.run.host; }},
     {"device", [](Row r) { return r.facts.name; }},
     {"model", [](Row r) { return r.report.model; }},
     {"dtype", [](Row r) { return r.report.dtype; }},
@@ -89,12 +90,10 @@ const std::vector<std::string>& decode_columns() {
   return names;
 }
 
-std::vector<std::string> to_row(const DecodeReport& report, const DeviceFacts& facts,
-                                const std::string& run_id, const std::string& timestamp,
-                                const std::string& git_commit, const std::string& host) {
+std::vector<std::string> to_row(const DecodeReport& report, const DeviceFacts& facts, const RunInfo& run,
+                                const std::string& timestamp) {
   std::vector<std::string> fields;
-  for (const DecodeColumn& column : kColumns)
-    fields.push_back(column.field({report, facts, run_id, timestamp, git_commit, host}));
+  for (const DecodeColumn& column : kColumns) fields.push_back(column.field({report, facts, run, timestamp}));
   return fields;
 }
 
@@ -102,7 +101,7 @@ CsvRow history_row(const DecodeReport& report, const DeviceFacts& facts, const R
                    const std::string& timestamp) {
   CsvRow row;
   for (const std::string& column : sweep_columns()) row[column];
-  const auto fields = to_row(report, facts, run.run_id, timestamp, run.git_commit, run.host);
+  const auto fields = to_row(report, facts, run, timestamp);
   for (std::size_t i = 0; i < fields.size(); ++i)
     if (const auto at = row.find(kColumns[i].name); at != row.end()) at->second = fields[i];
   row["arch"] = facts.arch;
@@ -132,7 +131,7 @@ std::unique_ptr<CsvFile> open_decode_csv(const std::filesystem::path& path,
   if (const std::string note = csv->note(); !note.empty()) tell(note);
   for_each_row(path, [&](int line, const auto& row) {
     if (const std::string fault = fault_of(row); !fault.empty())
-      throw InputError(fmt::format("{}:{}: {}", path.string(), line, fault));
+      throw InputError("{}:{}: {}", path.string(), line, fault);
   });
   return csv;
 } catch (const std::exception& e) {  // the user chose the folder: an error is bad input

@@ -1,6 +1,6 @@
 #pragma once
 // What a decode step fuses into other launches, and the options that choose it. A step that is tuned as a
-// whole holds the options as an Assignment, "fuse_append=yes" (results/step_plans.h).
+// whole holds the options as an Assignment, "fuse_append=yes" (results/wisdom.h).
 #include <array>
 #include <optional>
 #include <string_view>

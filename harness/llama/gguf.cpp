@@ -7,8 +7,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/foreign_format.h"
-#include "harness/llama/gguf_blocks.h"
+#include "harness/core/input_file.h"
 
 namespace warptune {
 namespace {
@@ -28,8 +27,8 @@ class Reader {
 
   std::span<const std::byte> take(std::uint64_t count) {
     if (count > bytes_.size() - at_)
-      throw InputError(fmt::format("{}: the header goes beyond the file's {} bytes: it is truncated", origin_,
-                                   bytes_.size()));
+      throw InputError("{}: the header goes beyond the file's {} bytes: it is truncated", origin_,
+                       bytes_.size());
     at_ += count;
     return bytes_.subspan(at_ - count, count);
   }
@@ -83,8 +82,8 @@ class Reader {
 
  private:
   [[noreturn]] void bad_type(const std::string& key, Type type) const {
-    throw InputError(fmt::format("{}: '{}' has a value of type {}, which cannot be read", origin_, brief(key),
-                                 static_cast<std::uint32_t>(type)));
+    throw InputError("{}: '{}' has a value of type {}, which cannot be read", origin_, brief(key),
+                     static_cast<std::uint32_t>(type));
   }
 
   std::span<const std::byte> bytes_;
@@ -101,7 +100,7 @@ struct Entry {
 Entry read_entry(Reader& in, const std::string& origin) {
   Entry entry{.name = in.text(), .tensor = {}, .offset = 0, .bytes = 0};
   const auto bad = [&](const std::string& what) {
-    return InputError(fmt::format("{}: tensor '{}' {}", origin, brief(entry.name), what));
+    return InputError("{}: tensor '{}' {}", origin, brief(entry.name), what);
   };
   const auto extents = in.number<std::uint32_t>();
   if (extents == 0 || extents > kMaxExtents)
@@ -138,18 +137,16 @@ GgufFile::GgufFile(const std::filesystem::path& path) : path_(path), file_(path)
                                std::min<std::size_t>(bytes.size(), 64));
   if (!start.starts_with("GGUF")) {
     const std::string_view format = foreign_format(start);
-    throw InputError(fmt::format("{}: this is {}", origin(),
-                                 format.empty()
-                                     ? "no GGUF file, which begins with 'GGUF'; --model takes one, "
-                                       "or the folder of a checkpoint"
-                                     : format));
+    throw InputError("{}: this is {}", origin(),
+                     format.empty() ? "no GGUF file, which begins with 'GGUF'; --model takes one, "
+                                      "or the folder of a checkpoint"
+                                    : format);
   }
   const std::string name = origin();
   Reader in(bytes, name);
   in.take(4);
   if (const auto version = in.number<std::uint32_t>(); version != 2 && version != 3)
-    throw InputError(
-        fmt::format("{}: version {} of GGUF cannot be read; 2 and 3 can, little-endian", name, version));
+    throw InputError("{}: version {} of GGUF cannot be read; 2 and 3 can, little-endian", name, version);
   const auto tensors = in.number<std::uint64_t>(), keys = in.number<std::uint64_t>();
   for (std::uint64_t i = 0; i < keys; ++i) {
     const std::string key = in.text();
@@ -161,22 +158,22 @@ GgufFile::GgufFile(const std::filesystem::path& path) : path_(path), file_(path)
 
   const Json alignment = metadata_.value("general.alignment", Json(32));
   if (!alignment.is_number_unsigned() && !(alignment.is_number_integer() && alignment > 0))
-    throw InputError(fmt::format("{}: 'general.alignment' must be a power of two", name));
+    throw InputError("{}: 'general.alignment' must be a power of two", name);
   const auto align = alignment.get<std::uint64_t>();
   if (align == 0 || (align & (align - 1)) != 0 || align > 1 << 20)
-    throw InputError(fmt::format("{}: 'general.alignment' is {}; it must be a power of two", name, align));
+    throw InputError("{}: 'general.alignment' is {}; it must be a power of two", name, align);
   const std::uint64_t begin = (in.position() + align - 1) / align * align;
   const auto data = bytes.subspan(std::min<std::uint64_t>(begin, bytes.size()));
   for (Entry& entry : entries) {
     if (entry.offset % align != 0)
-      throw InputError(fmt::format("{}: tensor '{}' begins at {}; that must be a multiple of {}", name,
-                                   brief(entry.name), entry.offset, align));
+      throw InputError("{}: tensor '{}' begins at {}; that must be a multiple of {}", name, brief(entry.name),
+                       entry.offset, align);
     if (entry.offset > data.size() || entry.bytes > data.size() - entry.offset)
-      throw InputError(fmt::format("{}: tensor '{}' ends beyond the file's {} bytes: it is truncated", name,
-                                   brief(entry.name), bytes.size()));
+      throw InputError("{}: tensor '{}' ends beyond the file's {} bytes: it is truncated", name,
+                       brief(entry.name), bytes.size());
     entry.tensor.data = data.subspan(entry.offset, entry.bytes);
     if (!tensors_.emplace(entry.name, std::move(entry.tensor)).second)
-      throw InputError(fmt::format("{}: tensor '{}' is there twice", name, brief(entry.name)));
+      throw InputError("{}: tensor '{}' is there twice", name, brief(entry.name));
   }
 }
 

@@ -1,11 +1,16 @@
 #pragma once
 // A GGUF file of llama.cpp, memory-mapped: "GGUF", a version, the counts of tensors and of metadata, the
 // metadata, the tensors' names, extents, types and offsets, then the data. All numbers are little-endian.
+// A block holds consecutive values of a row with their scales.
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "harness/llama/model_config.h"
 #include "harness/llama/safetensors.h"
 
 namespace warptune {
@@ -16,7 +21,7 @@ class GgufFile {
   explicit GgufFile(const std::filesystem::path& path);
   /// Values by key: numbers, strings and flags; null where a value is an array.
   const nlohmann::json& metadata() const { return metadata_; }
-  /// By the file's names, rows first: [rows, columns]. The dtype is that of gguf_blocks.h.
+  /// By the file's names, rows first: [rows, columns]. The dtype is the name of a BlockType.
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   std::string origin() const { return path_.string(); }
 
@@ -24,6 +29,43 @@ class GgufFile {
   std::filesystem::path path_;
   MappedFile file_;
   nlohmann::json metadata_ = nlohmann::json::object();
+  std::map<std::string, StoredTensor> tensors_;
+};
+
+struct BlockType {
+  std::string_view name;  // "Q4_0", as StoredTensor::dtype has it
+  std::uint32_t id;       // in a file
+  std::int64_t values, bytes;
+  void (*expand)(const std::byte* block, float* values);
+};
+
+/// Null where the type cannot be read.
+const BlockType* find_block_type(std::uint32_t id);
+const BlockType* find_block_type(std::string_view name);
+/// "F32, F16, .."
+std::string block_type_names();
+
+/// Whether a tensor must be expanded before it is read as floats: it has blocks, or rows in pairs.
+bool needs_expansion(const StoredTensor& tensor);
+/// The values of such a tensor, on several threads. Its rows are in order.
+std::vector<float> expanded(const StoredTensor& tensor);
+
+/// Whether --model names a file, not a folder.
+bool is_gguf(const std::filesystem::path& path);
+
+/// A model in such a file: its metadata as a config, its tensors by their names of Hugging Face.
+class GgufModel {
+ public:
+  /// Throws InputError: one sentence with the file and the key or the tensor.
+  explicit GgufModel(const std::filesystem::path& path);
+  /// Matrices whose tensors are all of Q4_0 or all of Q8_0 are int4 or int8 in groups of 32. Others have no
+  /// format: they are expanded to the dtype of the run.
+  const ModelConfig& config() const { return config_; }
+  const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+
+ private:
+  GgufFile file_;
+  ModelConfig config_;
   std::map<std::string, StoredTensor> tensors_;
 };
 

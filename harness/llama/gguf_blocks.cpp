@@ -1,5 +1,4 @@
-#include "harness/llama/gguf_blocks.h"
-
+// The types of GGUF tensors.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,7 +6,9 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "harness/core/brief.h"
 #include "harness/core/parallel.h"
+#include "harness/llama/gguf.h"
 
 namespace warptune {
 namespace {
@@ -90,16 +91,9 @@ const BlockType* find_block_type(std::uint32_t id) {
   return it == std::end(kTypes) ? nullptr : it;
 }
 
-const BlockType* find_block_type(std::string_view name) {
-  const auto it = std::ranges::find(kTypes, name, &BlockType::name);
-  return it == std::end(kTypes) ? nullptr : it;
-}
+const BlockType* find_block_type(std::string_view name) { return find_named(kTypes, name); }
 
-std::string block_type_names() {
-  std::vector<std::string_view> names;
-  for (const BlockType& type : kTypes) names.push_back(type.name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
+std::string block_type_names() { return listed(names_of(kTypes)); }
 
 bool needs_expansion(const StoredTensor& tensor) {
   const BlockType* const type = find_block_type(tensor.dtype);

@@ -1,5 +1,4 @@
-#include "harness/llama/gguf_model.h"
-
+// A model in a GGUF file: its metadata as a config, its tensors by their names of Hugging Face.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,8 +8,8 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/llama/gguf_blocks.h"
-#include "harness/llama/layer_modules.h"
+#include "harness/llama/gguf.h"
+#include "harness/llama/tensor_parallel.h"
 
 namespace warptune {
 namespace {
@@ -91,14 +90,10 @@ class Metadata {
  public:
   explicit Metadata(const GgufFile& file) : file_(file) {
     const Json& name = value("general.architecture");
-    const auto it =
-        std::ranges::find_if(kArchitectures, [&](const Architecture& a) { return name == a.name; });
-    if (it == std::end(kArchitectures)) {
-      std::vector<std::string_view> known;
-      for (const Architecture& a : kArchitectures) known.push_back(a.name);
-      fail("general.architecture", fmt::format("one of {}", fmt::join(known, ", ")));
-    }
-    architecture_ = *it;
+    const Architecture* found =
+        name.is_string() ? find_named(kArchitectures, name.get<std::string>()) : nullptr;
+    if (!found) fail("general.architecture", "one of " + listed(names_of(kArchitectures)));
+    architecture_ = *found;
     if (number("split.count", 1) > 1)
       fail("split.count", "1: llama-gguf-split --merge makes one file of the parts");
   }
@@ -117,9 +112,8 @@ class Metadata {
     return found.get<double>();
   }
   [[noreturn]] void fail(const std::string& key, const std::string& wanted) const {
-    throw InputError(fmt::format("{}: '{}' is {}; it must be {}", file_.origin(), key,
-                                 file_.metadata().contains(key) ? brief(shown(value(key))) : "missing",
-                                 wanted));
+    throw InputError("{}: '{}' is {}; it must be {}", file_.origin(), key,
+                     file_.metadata().contains(key) ? brief(shown(value(key))) : "missing", wanted);
   }
 
  private:
@@ -136,7 +130,7 @@ class Metadata {
 Json factors(const GgufFile& file, const char* name) {
   const auto it = file.tensors().find(name);
   if (it == file.tensors().end() || it->second.dtype != "F32")
-    throw InputError(fmt::format("{}: tensor '{}' must be there, as F32", file.origin(), name));
+    throw InputError("{}: tensor '{}' must be there, as F32", file.origin(), name);
   return expanded(it->second);
 }
 
@@ -211,8 +205,8 @@ std::map<std::string, StoredTensor> renamed(const GgufFile& file, bool fused) {
     if (is_factors(name)) continue;
     const std::string known = checkpoint_name(name, fused);
     if (known.empty())
-      throw InputError(fmt::format("{}: tensor '{}' has no place in a model of this architecture",
-                                   file.origin(), brief(name)));
+      throw InputError("{}: tensor '{}' has no place in a model of this architecture", file.origin(),
+                       brief(name));
     tensors.emplace(known, tensor);
   }
   return tensors;
@@ -222,8 +216,8 @@ std::map<std::string, StoredTensor> renamed(const GgufFile& file, bool fused) {
 void expect_presence(const std::map<std::string, StoredTensor>& tensors, const std::string& name, bool wanted,
                      const std::string& origin) {
   if (tensors.contains(name) != wanted)
-    throw InputError(fmt::format("{}: tensor '{}' is {}; a model of this architecture {}", origin, name,
-                                 wanted ? "missing" : "there", wanted ? "needs it" : "has none"));
+    throw InputError("{}: tensor '{}' is {}; a model of this architecture {}", origin, name,
+                     wanted ? "missing" : "there", wanted ? "needs it" : "has none");
 }
 
 /// The matrices that kernels take as they are stored.
@@ -262,8 +256,7 @@ GgufModel::GgufModel(const std::filesystem::path& path) : file_(path) {
   tensors_ = renamed(file_, in.architecture().name == "phi3");
   Json config = config_of(in, file_);
   const auto embedding = tensors_.find("model.embed_tokens.weight");
-  if (embedding == tensors_.end())
-    throw InputError(fmt::format("{}: tensor 'token_embd.weight' is missing", origin));
+  if (embedding == tensors_.end()) throw InputError("{}: tensor 'token_embd.weight' is missing", origin);
   const std::string layer = "model.layers.0.";
   config["vocab_size"] = embedding->second.shape[0];
   config["tie_word_embeddings"] = !tensors_.contains("lm_head.weight");
@@ -272,8 +265,7 @@ GgufModel::GgufModel(const std::filesystem::path& path) : file_(path) {
   config_ = parse_model_config(config.dump(), origin + ", as a config.json");
   config_.name = brief(path.stem().string());
   if (config_.layers > static_cast<int>(tensors_.size()))
-    throw InputError(
-        fmt::format("{}: {} layers have only {} tensors", origin, config_.layers, tensors_.size()));
+    throw InputError("{}: {} layers have only {} tensors", origin, config_.layers, tensors_.size());
   expect_presence(tensors_, "lm_head.bias", false, origin);
   for (int i = 0; i < config_.layers; ++i) {
     const LayerModules m = layer_modules(config_, i);

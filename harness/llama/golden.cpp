@@ -27,8 +27,8 @@ std::vector<T> values_of(const SafetensorsFile& file, const std::string& name, c
   const auto it = file.tensors().find(name);
   if (it == file.tensors().end() || it->second.dtype != dtype || it->second.shape.size() != rank ||
       it->second.data.empty())
-    throw InputError(fmt::format("{}: there is no tensor '{}' of {} with {} dims; this is not a golden file",
-                                 file.path().string(), name, dtype, rank));
+    throw InputError("{}: there is no tensor '{}' of {} with {} dims; this is not a golden file",
+                     file.path().string(), name, dtype, rank);
   shape = it->second.shape;
   std::vector<T> values(it->second.data.size() / sizeof(T));
   std::memcpy(values.data(), it->second.data.data(), it->second.data.size());
@@ -60,7 +60,7 @@ Golden read_golden(const std::filesystem::path& path) {
   const auto token_ids = values_of<int>(file, "tokens", "I32", 2, tokens);
   Golden golden{.logits = values_of<float>(file, "logits", "F32", 3, logits)};
   if (tokens[0] != prompts[0] || logits[0] != tokens[0] || logits[1] != tokens[1])
-    throw InputError(fmt::format("{}: the shapes of prompts, tokens and logits do not match", path.string()));
+    throw InputError("{}: the shapes of prompts, tokens and logits do not match", path.string());
   golden.vocab = static_cast<int>(logits[2]);
   for (std::int64_t b = 0; b < prompts[0]; ++b) {
     const auto prompt = prompt_ids.begin() + b * prompts[1], token = token_ids.begin() + b * tokens[1];
@@ -130,8 +130,8 @@ std::string Agreement::summary() const {
 
 Agreement check_golden(Model& model, const Golden& golden) {
   if (golden.vocab != model.config().vocab)
-    throw InputError(fmt::format("the golden has a vocabulary of {}, the model of {}", golden.vocab,
-                                 model.config().vocab));
+    throw InputError("the golden has a vocabulary of {}, the model of {}", golden.vocab,
+                     model.config().vocab);
   Agreement agreement(model.weights().dtype, model.options().kv, ComparedWith::reference,
                       model.config().weights.fp8_activations);
   const int batch = static_cast<int>(golden.prompts.size());

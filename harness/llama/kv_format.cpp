@@ -7,7 +7,6 @@
 #include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/limits.h"
 
 namespace warptune {
 
@@ -33,7 +32,7 @@ KvFormat parse_kv_suffix(std::string_view text) {
     if (name == "k_layout" && value == "dsx") format.k_layout = KLayout::dsx;
   }
   if (format.suffix() != (given.empty() ? "" : "+" + given))
-    throw InputError(fmt::format("'{}' is no format of a KV cache; one is '+kv=int8+page=16'", brief(text)));
+    throw InputError("'{}' is no format of a KV cache; one is '+kv=int8+page=16'", brief(text));
   return format;
 }
 

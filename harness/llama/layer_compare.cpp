@@ -1,5 +1,4 @@
-#include "harness/llama/layer_compare.h"
-
+// Compares the activations of a run with a dump.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,7 +20,7 @@ constexpr const char* kIds = "embedding.ids";
 
 DType dtype_of(const StoredTensor& tensor, const std::string& where) {
   if (const auto dtype = dtype_stored_as(tensor.dtype)) return *dtype;
-  throw InputError(fmt::format("{} is of {}; a dump has F32, F16, BF16 and I32", where, tensor.dtype));
+  throw InputError("{} is of {}; a dump has F32, F16, BF16 and I32", where, tensor.dtype);
 }
 
 std::vector<float> floats_of(DType dtype, std::span<const std::byte> bytes) {
@@ -74,12 +73,11 @@ std::string label_of(const Parting& p) {
 }  // namespace
 
 void expect_dump(const fs::path& folder, int steps) {
-  if (!fs::is_directory(folder))
-    throw InputError(fmt::format("--compare-layers: there is no folder {}", folder.string()));
+  if (!fs::is_directory(folder)) throw InputError("--compare-layers: there is no folder {}", folder.string());
   for (int step = 0; step <= steps; ++step)
     if (!fs::exists(dump_file(folder, step)))
-      throw InputError(fmt::format("--compare-layers: there is no {}; the run has {} steps",
-                                   dump_file(folder, step).string(), steps));
+      throw InputError("--compare-layers: there is no {}; the run has {} steps",
+                       dump_file(folder, step).string(), steps);
 }
 
 double layer_tolerance(DType dtype, const KvFormat& kv, int layer) {
@@ -103,26 +101,24 @@ void LayerCompare::begin(std::span<const Call> calls) {
     const auto it = file_->tensors().find(tensor.name);
     if (it == file_->tensors().end()) {
       if (!depends_on_plans(tensor.name))
-        throw InputError(
-            fmt::format("{} has no tensor '{}': it is not a dump of this model", where, tensor.name));
+        throw InputError("{} has no tensor '{}': it is not a dump of this model", where, tensor.name);
       only_in_one_.insert(tensor.name);
       continue;
     }
     if (it->second.shape != tensor.shape)
       throw InputError(
-          fmt::format("{}: tensor '{}' has shape [{}], and [{}] in this run: model, batch or "
-                      "prompts differ",
-                      where, tensor.name, fmt::join(it->second.shape, ", "), fmt::join(tensor.shape, ", ")));
+          "{}: tensor '{}' has shape [{}], and [{}] in this run: model, batch or "
+          "prompts differ",
+          where, tensor.name, fmt::join(it->second.shape, ", "), fmt::join(tensor.shape, ", "));
     const DType stored = dtype_of(it->second, fmt::format("{}: tensor '{}'", where, tensor.name));
     if ((stored == DType::int32) != (tensor.dtype == stored_name(DType::int32)))
-      throw InputError(fmt::format("{}: tensor '{}' is of {}: it is not a dump of this program", where,
-                                   tensor.name, it->second.dtype));
+      throw InputError("{}: tensor '{}' is of {}: it is not a dump of this program", where, tensor.name,
+                       it->second.dtype);
   }
   for (const auto& [name, tensor] : file_->tensors()) {
     if (here.contains(name)) continue;
     if (!depends_on_plans(name))
-      throw InputError(
-          fmt::format("{}: this run has no tensor '{}': it is a dump of another model", where, name));
+      throw InputError("{}: this run has no tensor '{}': it is a dump of another model", where, name);
     only_in_one_.insert(name);
   }
 }
@@ -146,8 +142,8 @@ void LayerCompare::compare(const Output& output, const StoredTensor& tensor, std
                                           static_cast<std::size_t>(output.rows) * row_bytes);
   if (output.dtype == DType::int32) {  // token ids
     if (!std::ranges::equal(bytes, dumped))
-      throw InputError(fmt::format("{}: '{}' differs: the prompts of the dump are not those of this run",
-                                   file_->path().string(), output.name()));
+      throw InputError("{}: '{}' differs: the prompts of the dump are not those of this run",
+                       file_->path().string(), output.name());
     return;
   }
   Difference worst = worst_of(floats_of(output.dtype, bytes), floats_of(stored, dumped), output.width);
@@ -170,8 +166,7 @@ std::vector<int> LayerCompare::fed(int step, int batch) const {
   const auto it = file.tensors().find(kIds);
   if (it == file.tensors().end() || it->second.dtype != "I32" ||
       it->second.data.size() != static_cast<std::size_t>(batch) * sizeof(int))
-    throw InputError(
-        fmt::format("{} has no tensor '{}' of {} I32, one per sequence", file.path().string(), kIds, batch));
+    throw InputError("{} has no tensor '{}' of {} I32, one per sequence", file.path().string(), kIds, batch);
   std::vector<int> ids(it->second.data.size() / sizeof(int));
   std::memcpy(ids.data(), it->second.data.data(), it->second.data.size());
   return ids;

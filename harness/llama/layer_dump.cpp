@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <map>
-
 #include "harness/core/error.h"
-#include "harness/llama/safetensors.h"
 #include "harness/results/durable_file.h"
 
 namespace warptune {
@@ -47,7 +44,7 @@ void expect_new_dump(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return;
   if (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))
-    throw InputError(fmt::format("--dump-layers: {} is not an empty folder", folder.string()));
+    throw InputError("--dump-layers: {} is not an empty folder", folder.string());
 }
 
 void expect_room(const fs::path& folder, double bytes) {
@@ -55,8 +52,8 @@ void expect_room(const fs::path& folder, double bytes) {
   while (!fs::exists(there) && there.has_relative_path()) there = there.parent_path();
   const auto free = static_cast<double>(fs::space(there).available);
   if (bytes > free)
-    throw InputError(fmt::format("the activations take {:.1f} MiB and the disk of {} has {:.1f} MiB free",
-                                 bytes / kMiB, folder.string(), free / kMiB));
+    throw InputError("the activations take {:.1f} MiB and the disk of {} has {:.1f} MiB free", bytes / kMiB,
+                     folder.string(), free / kMiB);
 }
 
 LayerDump::LayerDump(Device& device, fs::path folder, std::span<const Call> step_calls, int steps)

@@ -41,23 +41,19 @@ void expect_possible_fusions(const FusionChoice& fuse, const ModelProblems& prob
   const int ranks = config.shard.ranks;
   for (const auto& [wanted, flag] : {std::pair{fuse.norm, "--fuse-norm"}, {fuse.split_norm, "--split-norm"}})
     if (wanted.value_or(false) && !problems.can_fuse_norm())
-      throw InputError(
-          fmt::format("{} on needs one rank: {} ranks add the residual in their exchange", flag, ranks));
+      throw InputError("{} on needs one rank: {} ranks add the residual in their exchange", flag, ranks);
   if (fuse.argmax.value_or(false) && !problems.can_fuse_argmax())
-    throw InputError(fmt::format("--fuse-argmax on needs the whole vocabulary; {} ranks split that of {}",
-                                 ranks, config.name));
+    throw InputError("--fuse-argmax on needs the whole vocabulary; {} ranks split that of {}", ranks,
+                     config.name);
   if (fuse.split_norm.value_or(false) && dtype == DType::fp16)
     throw InputError("--split-norm on needs bf16 or fp32: x times the norm's weight may exceed fp16");
   if (fuse.split_norm.value_or(false) && !problems.can_split_norm())
-    throw InputError(
-        fmt::format("--split-norm on needs a hidden size that is a multiple of {}; that of {} is {}",
-                    kSquaresGroup, config.name, config.hidden));
+    throw InputError("--split-norm on needs a hidden size that is a multiple of {}; that of {} is {}",
+                     kSquaresGroup, config.name, config.hidden);
   if (fuse.append.value_or(false) && !problems.can_fuse_append())
-    throw InputError(
-        fmt::format("--fuse-append on needs heads without a norm; {} has norms of q and k", config.name));
+    throw InputError("--fuse-append on needs heads without a norm; {} has norms of q and k", config.name);
   if (fuse.swiglu.value_or(false) && !problems.can_fuse_swiglu())
-    throw InputError(
-        fmt::format("--fuse-swiglu on needs gate and up without a bias; {} has biases", config.name));
+    throw InputError("--fuse-swiglu on needs gate and up without a bias; {} has biases", config.name);
 }
 
 Model::Model(Device& device, const ModelConfig& config, const Weights& weights, PlanBook& book,
@@ -166,10 +162,10 @@ Fusion Model::fusion_for(std::int64_t context) const {
   const bool can_fuse_o = best.append && best.norm && !best.split_norm && problems.can_fuse_o(batch);
   if (options_.fuse.o.value_or(false) && !can_fuse_o)
     throw InputError(
-        fmt::format("--fuse-o on needs batch 1, --fuse-append on, --fuse-norm on, --split-norm off, and a "
-                    "model whose q, k, "
-                    "v and o have no bias and whose o has at most {} MB",
-                    kMaxFusedOBytes / 1'000'000));
+        "--fuse-o on needs batch 1, --fuse-append on, --fuse-norm on, --split-norm off, and a "
+        "model whose q, k, "
+        "v and o have no bias and whose o has at most {} MB",
+        kMaxFusedOBytes / 1'000'000);
   if (can_fuse_o) {
     const std::vector<Problem> with_o = {problems.attention_decode(batch, context, true, true)};
     best.o = wanted.o.value_or(book_.prefers(with_o, std::vector{append[0], problems.o(batch, best)}));
@@ -250,14 +246,13 @@ double Model::prefill(std::span<const std::vector<int>> prompts) {
     throw std::logic_error("prefill needs one prompt per sequence");
   std::vector<int> lengths, last;
   for (std::size_t b = 0; b < prompts.size(); ++b) {
-    if (prompts[b].empty()) throw InputError(fmt::format("prompt {} is empty", b));
+    if (prompts[b].empty()) throw InputError("prompt {} is empty", b);
     for (const int id : prompts[b])
       if (id < 0 || id >= config_.vocab)
-        throw InputError(
-            fmt::format("prompt {} holds token {}; the vocabulary has {}", b, id, config_.vocab));
+        throw InputError("prompt {} holds token {}; the vocabulary has {}", b, id, config_.vocab);
     if (static_cast<int>(prompts[b].size()) >= options_.capacity)
-      throw InputError(fmt::format("prompt {} has {} tokens; the KV cache holds {}", b, prompts[b].size(),
-                                   options_.capacity));
+      throw InputError("prompt {} has {} tokens; the KV cache holds {}", b, prompts[b].size(),
+                       options_.capacity);
     lengths.push_back(static_cast<int>(prompts[b].size()));
     last.push_back(prompts[b].back());
   }
@@ -323,7 +318,7 @@ void Model::start_from(const Model& other) {
 
 void Model::step() {
   if (longest() > options_.capacity)
-    throw InputError(fmt::format("the KV cache holds {} tokens per sequence; it is full", options_.capacity));
+    throw InputError("the KV cache holds {} tokens per sequence; it is full", options_.capacity);
   kv_.reserve(keys_);
   const NvtxRange range(NvtxKind::phase, "", [&] { return fmt::format("step {}", sampled_); });
   if (options_.graph && !watcher_) {

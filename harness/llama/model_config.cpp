@@ -5,16 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
-#include "harness/core/json.h"
-#include "harness/core/json_reader.h"
-#include "harness/llama/rope_config.h"
 
 namespace warptune {
+
 namespace {
 
 // Far above any model, and small enough that their products do not overflow.
@@ -101,7 +98,7 @@ ModelConfig read_shape(const JsonReader& in, const ModelFamily& family) {
     in.fail("hidden_size", fmt::format("a multiple of num_attention_heads, {}", c.q_heads));
   const int fallback = is_quotient ? std::max(c.hidden / c.q_heads, 1) : family.head_dim;
   c.head_dim = in.whole_or("head_dim", fallback, kMaxHeadDim);
-  if (c.head_dim % 2 != 0) throw InputError(fmt::format("{}: head_dim {} is odd", in.origin(), c.head_dim));
+  if (c.head_dim % 2 != 0) throw InputError("{}: head_dim {} is odd", in.origin(), c.head_dim);
   c.vocab = in.whole("vocab_size", kMaxWidth);
   c.max_position = in.whole_or("max_position_embeddings", 2048);
   return c;
@@ -188,5 +185,33 @@ ModelConfig read_model_config(const std::filesystem::path& file) {
 }
 
 DType default_dtype(Backend backend) { return backend == Backend::cuda ? DType::bf16 : DType::fp32; }
+
+const std::vector<ModelFamily>& model_families() {
+  static const StoredModules fused = {.qkv = {"self_attn.qkv_proj"}, .gate_up = {"mlp.gate_up_proj"}};
+  static const std::vector<ModelFamily> table = {
+      {.type = "llama"},
+      {.type = "mistral", .window = WindowRule::given, .sliding_window = 4096},
+      {.type = "ministral", .window = WindowRule::given, .sliding_window = 4096},
+      {.type = "qwen2", .qkv_bias = true, .window = WindowRule::on_request, .sliding_window = 4096},
+      {.type = "qwen3",
+       .qk_norm = true,
+       .window = WindowRule::on_request,
+       .sliding_window = 4096,
+       .head_dim = 128},
+      {.type = "phi3", .modules = fused, .window = WindowRule::given, .rms_eps = 1e-5},
+      {.type = "smollm3",
+       .no_rope = true,
+       .window = WindowRule::on_request,
+       .rope_theta = 2e6,
+       .tied_embeddings = true},
+      {.type = "granite", .multipliers = true},
+  };
+  return table;
+}
+
+const ModelFamily* find_family(std::string_view type) {
+  const auto it = std::ranges::find(model_families(), type, &ModelFamily::type);
+  return it == model_families().end() ? nullptr : &*it;
+}
 
 }  // namespace warptune

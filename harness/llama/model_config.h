@@ -1,5 +1,5 @@
 #pragma once
-// The shape of a LLaMA, or of a family that differs in a few facts (model_family.h): from a Hugging Face
+// The shape of a LLaMA, or of a family that differs in a few facts: from a Hugging Face
 // config.json, or one of the presets.
 #include <filesystem>
 #include <optional>
@@ -9,8 +9,8 @@
 
 #include "harness/core/dtype.h"
 #include "harness/core/facts.h"
+#include "harness/core/json.h"
 #include "harness/core/rope.h"
-#include "harness/llama/model_family.h"
 #include "harness/llama/quantization_config.h"
 #include "harness/llama/weight_format.h"
 
@@ -28,6 +28,41 @@ struct ModelShard {
   int rank = 0, ranks = 1;
   int q_heads = 0, kv_heads = 0, intermediate = 0;  // of the whole model
 };
+
+/// The modules that a checkpoint stores of a fused matrix, in the order of their rows.
+struct StoredModules {
+  std::vector<std::string> qkv = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+  std::vector<std::string> gate_up = {"mlp.gate_proj", "mlp.up_proj"};
+};
+
+/// Whether layers attend to the last `sliding_window` keys only.
+enum class WindowRule {
+  none,       // the family has no window
+  given,      // where sliding_window is a number
+  on_request  // where use_sliding_window is true
+};
+
+/// A family of models that are LLaMA but for a few facts: a row of a table (docs/families.md).
+struct ModelFamily {
+  std::string_view type;  // model_type of config.json
+  StoredModules modules = {};
+  bool qkv_bias = false;     // q, k and v have a bias without attention_bias, and o has none
+  bool qk_norm = false;      // RMSNorm of each head of q and k before RoPE
+  bool multipliers = false;  // of embedding, residual, attention and logits, as in Granite
+  bool no_rope = false;      // layers without RoPE: no_rope_layers
+  WindowRule window = WindowRule::none;
+  // Values of missing keys, where they are not those of llama.
+  int sliding_window = 0;
+  int head_dim = 0;  // 0: hidden_size / num_attention_heads
+  double rms_eps = 1e-6, rope_theta = 10000;
+  bool tied_embeddings = false;
+};
+
+/// Source: the configuration and modeling files of Hugging Face transformers.
+const std::vector<ModelFamily>& model_families();
+
+/// Null where there is none of that model_type.
+const ModelFamily* find_family(std::string_view type);
 
 struct ModelConfig {
   std::string name;
@@ -86,5 +121,10 @@ std::vector<std::string> preset_names();
 
 /// The dtype that `decode` takes without --dtype: bf16, on the host fp32.
 DType default_dtype(Backend backend);
+
+/// The rotary embedding: rope_theta and rope_scaling of transformers 4, the one object rope_parameters of
+/// transformers 5, or both where they say the same. An empty object says nothing. Without rope_theta it is
+/// `theta`. Throws InputError: one sentence with the file and the key.
+RopeScaling read_rope(const JsonReader& config, int head_dim, int max_position, double theta);
 
 }  // namespace warptune

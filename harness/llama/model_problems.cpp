@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <iterator>
-#include <string>
 #include <string_view>
 #include <unordered_set>
 

@@ -1,5 +1,4 @@
-#include "harness/llama/pack_weights.h"
-
+// Packs stored weights as the kernels of op linear take them, on several threads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
 #include "harness/llama/pack_row.h"
+#include "harness/llama/quantized_matrix.h"
 
 namespace warptune {
 namespace {
@@ -129,7 +129,7 @@ void read_plain(const QuantizedTensors& from, RowTile<8>& tile) {
     }
   }
   if (has_nan && from.format.weights == kWeightsFp8)
-    throw InputError(fmt::format("tensor '{}' has a NaN", from.weight_name));
+    throw InputError("tensor '{}' has a NaN", from.weight_name);
 }
 
 /// Tiles follow each other as the file stores them: so each thread reads a part of the file from its

@@ -51,7 +51,7 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
     if (!quiet) made_[key] = {choice.source, problem.op, entry->variant + " " + entry->config.str()};
     return true;
   };
-  if (!chooser_.choose(problem, quiet, take)) throw InputError(fmt::format("{}: {}", key, why));
+  if (!chooser_.choose(problem, quiet, take)) throw InputError("{}: {}", key, why);
   entries_[name] = entry;
   return entry;
 }
@@ -127,11 +127,10 @@ void PlanBook::require_overrides() const {
   for (std::size_t i = 0; i < chooser_.options().overrides.size(); ++i) {
     if (used_overrides_.contains(i)) continue;
     const auto refused = chooser_.refused().find(i);
-    throw InputError(fmt::format(
-        "--variant {} is never taken: {}", chooser_.options().overrides[i].str(),
-        refused != chooser_.refused().end()
-            ? refused->second
-            : fmt::format("no '{}' of this run is left to it", chooser_.options().overrides[i].op)));
+    throw InputError("--variant {} is never taken: {}", chooser_.options().overrides[i].str(),
+                     refused != chooser_.refused().end() ? refused->second
+                                                         : fmt::format("no '{}' of this run is left to it",
+                                                                       chooser_.options().overrides[i].op));
   }
 }
 

@@ -61,16 +61,11 @@ const std::vector<ModelConfig>& presets() {
 }  // namespace
 
 const ModelConfig& preset(std::string_view name) {
-  const auto it = std::ranges::find(presets(), name, &ModelConfig::name);
-  if (it != presets().end()) return *it;
-  throw InputError(fmt::format("unknown model '{}'{}", brief(name),
-                               did_you_mean(name, preset_names(), "the presets are")));
+  if (const ModelConfig* found = find_named(presets(), name)) return *found;
+  throw InputError("unknown model '{}'{}", brief(name),
+                   did_you_mean(name, preset_names(), "the presets are"));
 }
 
-std::vector<std::string> preset_names() {
-  std::vector<std::string> names;
-  for (const ModelConfig& config : presets()) names.push_back(config.name);
-  return names;
-}
+std::vector<std::string> preset_names() { return names_of(presets()); }
 
 }  // namespace warptune

@@ -28,17 +28,15 @@ std::vector<std::vector<int>> read_prompts(const std::filesystem::path& file) {
       int id = 0;
       const auto [next, error] = std::from_chars(at, end, id);
       if (error != std::errc() || id < 0)
-        throw InputError(
-            fmt::format("{}:{}: '{}' is not a list of token ids", file.string(), number, brief(line)));
+        throw InputError("{}:{}: '{}' is not a list of token ids", file.string(), number, brief(line));
       prompt.push_back(id);
       at = next;
     }
     if (prompt.empty())
-      throw InputError(
-          fmt::format("{}:{}: the line is empty; a prompt needs at least one token", file.string(), number));
+      throw InputError("{}:{}: the line is empty; a prompt needs at least one token", file.string(), number);
     prompts.push_back(std::move(prompt));
   }
-  if (prompts.empty()) throw InputError(fmt::format("{}: there is no prompt in it", file.string()));
+  if (prompts.empty()) throw InputError("{}: there is no prompt in it", file.string());
   return prompts;
 }
 

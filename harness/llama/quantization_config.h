@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/core/json_reader.h"
+#include "harness/core/json.h"
 #include "harness/core/pattern.h"
 #include "harness/llama/weight_format.h"
 

@@ -1,5 +1,4 @@
-#include "harness/llama/quantize.h"
-
+// Quantizes matrices of 16 or 32 bits.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
+#include "harness/llama/quantized_matrix.h"
 
 namespace warptune {
 namespace {
@@ -141,9 +141,9 @@ std::vector<float> row_scales_of(std::span<const FloatRows> parts, std::int64_t 
 QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, const Slice& slice) {
   if (format.zeros || format.act_order)
     throw InputError(
-        fmt::format("weights are not quantized to '{}': zero points and an order of columns are "
-                    "those of a checkpoint that has them",
-                    format.str()));
+        "weights are not quantized to '{}': zero points and an order of columns are "
+        "those of a checkpoint that has them",
+        format.str());
   const std::int64_t columns = slice.stored;
   groups_of(format, columns);      // throws where they do not divide them
   groups_of(format, slice.count);  // likewise
@@ -152,8 +152,8 @@ QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> 
   std::vector<std::pair<const FloatRows*, std::int64_t>> rows;  // of the matrix, in their part
   for (const FloatRows& part : parts) {
     if (!part.rows.is_whole() && (part.rows.first % step != 0 || part.rows.count % step != 0))
-      throw InputError(fmt::format("a rank has rows {} to {} of a matrix; {} has a scale for each {} rows",
-                                   part.rows.first, part.rows.first + part.rows.count, format.str(), step));
+      throw InputError("a rank has rows {} to {} of a matrix; {} has a scale for each {} rows",
+                       part.rows.first, part.rows.first + part.rows.count, format.str(), step);
     for (std::int64_t row = 0; row < part.rows.count; ++row) rows.emplace_back(&part, part.rows.first + row);
   }
   const auto count = static_cast<std::int64_t>(rows.size());

@@ -16,10 +16,9 @@
 #include "harness/core/json.h"
 #include "harness/core/parallel.h"
 #include "harness/llama/checkpoint.h"
-#include "harness/llama/layer_modules.h"
-#include "harness/llama/pack_weights.h"
-#include "harness/llama/quantize.h"
-#include "harness/llama/safetensors_writer.h"
+#include "harness/llama/quantized_matrix.h"
+#include "harness/llama/safetensors.h"
+#include "harness/llama/tensor_parallel.h"
 #include "harness/results/durable_file.h"
 
 namespace warptune {
@@ -33,10 +32,10 @@ void expect_format(const WeightFormat& f) {
                           (weight_bits(f.weights) == 4 || f.group == 0);
   if (!is_written)
     throw InputError(
-        fmt::format("weights are not written as '{}'; it must be int8, fp8, nvfp4, mxfp4, or int4 with "
-                    ":group=0, 32, 64 or "
-                    "128",
-                    f.str()));
+        "weights are not written as '{}'; it must be int8, fp8, nvfp4, mxfp4, or int4 with "
+        ":group=0, 32, 64 or "
+        "128",
+        f.str());
 }
 
 /// As compressed-tensors writes it for weights that are quantized alone.
@@ -124,7 +123,7 @@ class LinearTensors {
   std::vector<TensorLayout> layout() const {
     const auto& [module, rows, columns] = linear_;
     if (columns % 8 != 0)
-      throw InputError(fmt::format("'{}' has {} columns; it must be a multiple of 8", module, columns));
+      throw InputError("'{}' has {} columns; it must be a multiple of 8", module, columns);
     const std::string scales = is_nvfp4()                         ? "F8_E4M3"
                                : format_.weights == kWeightsMxfp4 ? "U8"
                                                                   : stored_name(scale_dtype(format_));
@@ -168,7 +167,7 @@ class LinearTensors {
     try {
       return quantize(format_, std::span(&part, 1), linear_.columns);
     } catch (const InputError& e) {
-      throw InputError(fmt::format("'{}': {}", linear_.module, e.what()));
+      throw InputError("'{}': {}", linear_.module, e.what());
     }
   }
 
@@ -217,10 +216,9 @@ class NewFolder {
     std::error_code error;
     existed_ = fs::exists(fs::symlink_status(path_, error));
     if (existed_ && !(fs::is_directory(path_, error) && fs::is_empty(path_, error)))
-      throw InputError(
-          fmt::format("'{}' is not an empty folder; --out names a new or empty one", path_.string()));
+      throw InputError("'{}' is not an empty folder; --out names a new or empty one", path_.string());
     if (!fs::is_directory(fs::absolute(path_).parent_path(), error))
-      throw InputError(fmt::format("the folder of '{}' does not exist", path_.string()));
+      throw InputError("the folder of '{}' does not exist", path_.string());
     expect_writable(path_);
     make_folder(path_);
   }
@@ -294,8 +292,8 @@ QuantizedCheckpoint quantize_checkpoint(const fs::path& model, const WeightForma
   const fs::path config_file = model / "config.json";
   const ModelConfig config = read_model_config(config_file);
   if (config.quantization)
-    throw InputError(fmt::format("'{}' is quantized already ({}); weights of 16 or 32 bits are quantized",
-                                 model.string(), config.quantization->method));
+    throw InputError("'{}' is quantized already ({}); weights of 16 or 32 bits are quantized", model.string(),
+                     config.quantization->method);
   OrderedJson json = need_json_object<OrderedJson>(
       read_input(config_file, config_file.string(), kMaxConfigBytes), config_file.string());
   json["quantization_config"] = quantization_config(format);

@@ -9,8 +9,6 @@
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
-#include "harness/llama/pack_weights.h"
-#include "harness/llama/quantized_tensors.h"
 
 namespace warptune {
 namespace {
@@ -27,16 +25,16 @@ std::string described(const WeightFormat& f) {
 void expect_equal(const WeightFormat& a, const WeightFormat& b, const std::string& a_module,
                   const std::string& b_module) {
   if (described(a) != described(b))
-    throw InputError(fmt::format("'{}' is {} and '{}' is {}; the two are one matrix here", a_module,
-                                 described(a), b_module, described(b)));
+    throw InputError("'{}' is {} and '{}' is {}; the two are one matrix here", a_module, described(a),
+                     b_module, described(b));
 }
 void expect_equal(const std::optional<QuantizedTensors>& a, const std::optional<QuantizedTensors>& b,
                   const std::string& a_module, const std::string& b_module) {
   expect_equal(a ? a->format : WeightFormat{}, b ? b->format : WeightFormat{}, a_module, b_module);
   if (a && b && a->order != b->order)
-    throw InputError(fmt::format(
+    throw InputError(
         "'{}' and '{}' have their columns in different orders (g_idx); the two are one matrix here", a_module,
-        b_module));
+        b_module);
 }
 
 /// The tensors of all parts, which agree in their format; empty where they are in 16 bits.
@@ -52,9 +50,9 @@ std::vector<QuantizedTensors> find_parts(const Checkpoint& checkpoint, const Qua
     const bool last = i + 1 == found.size();
     if (!last && found[i]->has_block_scales() && parts[i].second.count % kFp8ScaleRows != 0)
       throw InputError(
-          fmt::format("'{}' has {} rows; the matrix continues with '{}', so it must be a multiple "
-                      "of {}, the rows of a scale",
-                      parts[i].first, parts[i].second.count, parts[i + 1].first, kFp8ScaleRows));
+          "'{}' has {} rows; the matrix continues with '{}', so it must be a multiple "
+          "of {}, the rows of a scale",
+          parts[i].first, parts[i].second.count, parts[i + 1].first, kFp8ScaleRows);
   }
   for (auto& part : found)
     if (part) tensors.push_back(std::move(*part));
@@ -65,8 +63,8 @@ float checked_scale(const QuantizedTensors& from, std::int64_t row, std::int64_t
   const float scale = from.scale(row, group);
   const bool is_unsigned = is_fp4(from.format.weights);
   if (std::isfinite(scale) && !(is_unsigned && std::signbit(scale))) return scale;
-  throw InputError(fmt::format("tensor '{}' has the scale {}; scales must be finite{}", from.scale_name,
-                               scale, is_unsigned ? " and not negative" : ""));
+  throw InputError("tensor '{}' has the scale {}; scales must be finite{}", from.scale_name, scale,
+                   is_unsigned ? " and not negative" : "");
 }
 
 /// The nearest fp16.
@@ -74,8 +72,8 @@ fp16 narrow_scale(const QuantizedTensors& from, float scale) {
   const bool fits = std::abs(scale) < 65520;  // above, it would become infinite
   const fp16 narrow = fits ? static_cast<fp16>(scale) : fp16{0};
   if (!fits || (static_cast<float>(narrow) == 0 && scale != 0))
-    throw InputError(fmt::format("tensor '{}' has the scale {}, which is {} in fp16", from.scale_name, scale,
-                                 fits ? "0" : "infinite"));
+    throw InputError("tensor '{}' has the scale {}, which is {} in fp16", from.scale_name, scale,
+                     fits ? "0" : "infinite");
   return narrow;
 }
 
@@ -118,9 +116,8 @@ bool convert_zeros(const QuantizedTensors& from, std::int64_t first, std::int8_t
       const int zero = from.zero_point(row, group) - middle;
       if (zero == 0) continue;
       if (middle != 8)
-        throw InputError(
-            fmt::format("'{}' has the zero point {}; weights of 8 bits are read where all are {}",
-                        from.module, zero + middle, middle));
+        throw InputError("'{}' has the zero point {}; weights of 8 bits are read where all are {}",
+                         from.module, zero + middle, middle);
       to[index_of(from, first + row, group)] = static_cast<std::int8_t>(zero);
       any = true;
     }

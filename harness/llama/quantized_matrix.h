@@ -1,6 +1,6 @@
 #pragma once
 // A quantized matrix as the kernels of op linear take it (kernels/linear/packed_weights.h), read from a
-// checkpoint.
+// checkpoint, or rounded from 16 or 32 bits.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "harness/llama/checkpoint.h"
-#include "harness/llama/layer_modules.h"
 #include "harness/llama/quantization_config.h"
+#include "harness/llama/quantized_tensors.h"
+#include "harness/llama/tensor_parallel.h"
 #include "harness/llama/weight_format.h"
 
 namespace warptune {
@@ -37,5 +38,26 @@ std::optional<WeightFormat> find_format(const Checkpoint& checkpoint, const Quan
 
 /// The format that the config alone declares: as the tensors may have it.
 std::optional<WeightFormat> declared_format(const QuantizationConfig& config, const Parts& parts);
+
+/// Threads that read a quantized matrix.
+inline constexpr int kPackThreads = 8;
+
+/// Writes the weights of a module to the rows from `first_row` on of a packed matrix, whose bytes are 0
+/// before. Throws InputError where a weight is NaN.
+void pack_weights(const QuantizedTensors& from, std::int64_t first_row, std::byte* to);
+
+/// Rows of a matrix, in the dtype of a checkpoint.
+struct FloatRows {
+  DType dtype = DType::fp32;
+  Slice rows;                       // that are quantized
+  const std::byte* data = nullptr;  // [rows.stored, columns]; need not be aligned
+};
+
+/// The parts, one below the other, rounded to nearest in a symmetric format: the largest magnitude of a group
+/// is the largest value, of a part of nvfp4 that with the largest scale; in mxfp4 it is 4 or more, with the
+/// power of two below. Throws InputError where `format` has zero points or an order of columns, where its
+/// group does not divide `columns`, and where a value is not finite or too large for a scale of fp16. Slices
+/// have the values of the whole matrix; they must begin and end between its groups.
+QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, const Slice& columns);
 
 }  // namespace warptune

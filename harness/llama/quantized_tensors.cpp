@@ -26,8 +26,8 @@ bool is_float_tensor(const StoredTensor* tensor) {
 
 void expect_dtype(const StoredTensor& tensor, const std::string& name, const DTypeNames& dtypes) {
   if (std::ranges::find(dtypes, tensor.dtype) == dtypes.end())
-    throw InputError(fmt::format("tensor '{}' is stored as {}; {} can be read", name, tensor.dtype,
-                                 fmt::join(dtypes, ", ")));
+    throw InputError("tensor '{}' is stored as {}; {} can be read", name, tensor.dtype,
+                     fmt::join(dtypes, ", "));
 }
 
 /// A tensor that must be there, of one of these dtypes, with this shape.
@@ -60,8 +60,8 @@ void expect_groups(const std::string& module, const Slice& slice, std::int64_t s
   const std::int64_t end = slice.first + slice.count;
   for (const std::int64_t at : {slice.first, end})
     if (at % size != 0 && at != slice.stored)
-      throw InputError(fmt::format("'{}' has {} {} in groups of {}; ranks cannot split them at {}", module,
-                                   slice.stored, elements, size, at));
+      throw InputError("'{}' has {} {} in groups of {}; ranks cannot split them at {}", module, slice.stored,
+                       elements, size, at);
 }
 
 std::int64_t stored_int(const StoredTensor& tensor, std::int64_t i) {
@@ -82,13 +82,12 @@ void check_extents(const Module& m) {
   const QuantizedTensors& t = m.tensors;
   const std::int64_t group = t.format.group, columns = m.columns.stored, rows = m.rows.stored;
   if (group != 0 && columns % group != 0)
-    throw InputError(
-        fmt::format("'{}' has {} columns; it must be a multiple of its group, {}", t.module, columns, group));
+    throw InputError("'{}' has {} columns; it must be a multiple of its group, {}", t.module, columns, group);
   if (columns % 8 != 0)
-    throw InputError(fmt::format("'{}' has {} columns; it must be a multiple of 8", t.module, columns));
+    throw InputError("'{}' has {} columns; it must be a multiple of 8", t.module, columns);
   const int per_word = 32 / weight_bits(t.format.weights);
   if (t.is_column_major() && rows % per_word != 0)
-    throw InputError(fmt::format("'{}' has {} rows; it must be a multiple of {}", t.module, rows, per_word));
+    throw InputError("'{}' has {} rows; it must be a multiple of {}", t.module, rows, per_word);
   expect_groups(t.module, m.columns, std::max<std::int64_t>(group, 8), "columns");
   const bool packs_rows = t.is_column_major() || t.format.zeros;
   expect_groups(t.module, m.rows, std::max<std::int64_t>(packs_rows ? per_word : 1, t.rows_of_scale()),
@@ -107,12 +106,11 @@ std::vector<std::int32_t> order_by_group(const StoredTensor& groups, const std::
   for (std::int64_t i = 0; i < columns; ++i) {
     const std::int64_t g = stored_int(groups, i);
     if (g < 0 || g >= columns / group)
-      throw InputError(
-          fmt::format("tensor '{}' has the group {}; groups are 0 to {}", name, g, columns / group - 1));
+      throw InputError("tensor '{}' has the group {}; groups are 0 to {}", name, g, columns / group - 1);
     std::int64_t& to = next[static_cast<std::size_t>(g)];
     if (to == (g + 1) * group)
-      throw InputError(fmt::format("tensor '{}' has more than {} columns in group {}; each must have {}",
-                                   name, group, g, group));
+      throw InputError("tensor '{}' has more than {} columns in group {}; each must have {}", name, group, g,
+                       group);
     in_order = in_order && to == i;
     order[static_cast<std::size_t>(to++)] = static_cast<std::int32_t>(i);
   }
@@ -124,7 +122,7 @@ void find_scales(const Module& m) {
   QuantizedTensors& t = m.tensors;
   const StoredTensor* found = m.checkpoint.find(t.scale_name);
   if (!found && t.format.weights == kWeightsFp8)  // it may have either name
-    throw InputError(fmt::format("tensor '{0}.weight_scale_inv' or '{0}.weight_scale' is missing", t.module));
+    throw InputError("tensor '{0}.weight_scale_inv' or '{0}.weight_scale' is missing", t.module);
   const bool row_scales = found && t.format.group == 0;
   const bool one = row_scales && std::ranges::all_of(found->shape, [](auto extent) { return extent == 1; });
   t.scale_row_stride = one ? 0 : t.groups();
@@ -160,9 +158,8 @@ void find_packed(const Module& m, bool zeros) {
   const std::string name = t.module + ".weight_shape";
   const StoredTensor& shape = need(m.checkpoint, name, {"I64", "I32"}, {2});
   if (stored_int(shape, 0) != m.rows.stored || stored_int(shape, 1) != m.columns.stored)
-    throw InputError(fmt::format("tensor '{}' is [{}, {}]; the config wants [{}, {}]", name,
-                                 stored_int(shape, 0), stored_int(shape, 1), m.rows.stored,
-                                 m.columns.stored));
+    throw InputError("tensor '{}' is [{}, {}]; the config wants [{}, {}]", name, stored_int(shape, 0),
+                     stored_int(shape, 1), m.rows.stored, m.columns.stored);
   if (zeros)
     t.zeros =
         need(m.checkpoint, t.module + ".weight_zero_point", {"I32"}, m.rows.in_units(per_word), m.groups());
@@ -184,7 +181,7 @@ void find_fp4(const Module& m) {
   const float stored = stored_float<float>(need(m.checkpoint, name, {"F32"}, scalar ? Shape{} : Shape{1}), 0);
   t.global_scale = divides ? 1 / stored : stored;
   if (!(stored > 0) || !std::isnormal(stored) || !std::isnormal(t.global_scale))
-    throw InputError(fmt::format("tensor '{}' is {}; it must be finite and more than 0", name, stored));
+    throw InputError("tensor '{}' is {}; it must be finite and more than 0", name, stored);
 }
 
 /// Whether the module has a weight in 16 bits or more, and no tensors of a quantized one.
@@ -266,8 +263,7 @@ std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, con
     t.order = order_by_group(need(checkpoint, order, {"I32", "I64"}, {columns.stored}), order, columns.stored,
                              t.format.group == 0 ? columns.stored : t.format.group);
   if (!t.order.empty() && !columns.is_whole())
-    throw InputError(
-        fmt::format("'{}' has its columns in another order (g_idx), which ranks cannot split", module));
+    throw InputError("'{}' has its columns in another order (g_idx), which ranks cannot split", module);
   t.format.act_order = !t.order.empty();
   t.format.zeros = t.zeros != nullptr;
   return t;

@@ -8,7 +8,7 @@
 
 #include "harness/llama/checkpoint.h"
 #include "harness/llama/quantization_config.h"
-#include "harness/llama/tensor_slice.h"
+#include "harness/llama/tensor_parallel.h"
 
 namespace warptune {
 

@@ -107,12 +107,11 @@ class RandomTensors {
     for (const Slice& range : of.rows)
       if ((!of.has_all_rows() && !lies_on(range, rows)) || !lies_on(of.columns, columns))
         throw InputError(
-            fmt::format("random weights of {} are split over ranks at multiples of {} rows and {} columns; "
-                        "a rank has {} rows and {} columns of a matrix",
-                        format.str(), rows, columns, range.count, of.columns.count));
+            "random weights of {} are split over ranks at multiples of {} rows and {} columns; "
+            "a rank has {} rows and {} columns of a matrix",
+            format.str(), rows, columns, range.count, of.columns.count);
     if (format.act_order && !of.columns.is_whole())
-      throw InputError(
-          fmt::format("{} has its columns in another order, which ranks cannot split", format.str()));
+      throw InputError("{} has its columns in another order, which ranks cannot split", format.str());
   }
   /// The part of an array of a matrix.
   Buffer uniform(DType dtype, const MatrixSlice& of, const Layout& layout, double scale) {

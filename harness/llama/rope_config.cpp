@@ -1,11 +1,11 @@
-#include "harness/llama/rope_config.h"
-
+// The rotary embedding that a config.json asks for.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <string>
 
 #include "harness/core/error.h"
+#include "harness/llama/model_config.h"
 
 namespace warptune {
 namespace {
@@ -120,9 +120,9 @@ RopeScaling read_rope(const JsonReader& config, int head_dim, int max_position, 
   base.theta = rope.theta;
   const RopeScaling scaling = read_scaling(config.object("rope_scaling"), model, base);
   if (has_parameters && scaling != rope)
-    throw InputError(fmt::format(
+    throw InputError(
         "{}: 'rope_scaling' and 'rope_parameters' differ; they must be equal, or one of them be left out",
-        config.origin()));
+        config.origin());
   return scaling;
 }
 

@@ -8,15 +8,16 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/foreign_format.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 
 namespace warptune {
+
 namespace {
 
 using Json = nlohmann::json;
@@ -70,8 +71,8 @@ void reject_overlaps(const std::map<std::string, StoredTensor>& tensors, const s
   std::ranges::sort(spans, {}, [](const auto& s) { return s.first.data(); });
   for (std::size_t i = 1; i < spans.size(); ++i)
     if (spans[i - 1].first.data() + spans[i - 1].first.size() > spans[i].first.data())
-      throw InputError(fmt::format("{}: tensors '{}' and '{}' overlap", origin, brief(*spans[i - 1].second),
-                                   brief(*spans[i].second)));
+      throw InputError("{}: tensors '{}' and '{}' overlap", origin, brief(*spans[i - 1].second),
+                       brief(*spans[i].second));
 }
 
 }  // namespace
@@ -90,8 +91,7 @@ std::optional<DType> dtype_stored_as(std::string_view name) {
 
 DType float_dtype(const StoredTensor& tensor, const std::string& name) {
   if (const auto dtype = dtype_stored_as(tensor.dtype); dtype && is_float(*dtype)) return *dtype;
-  throw InputError(
-      fmt::format("tensor '{}' is stored as {}; F32, F16 and BF16 are read", name, tensor.dtype));
+  throw InputError("tensor '{}' is stored as {}; F32, F16 and BF16 are read", name, tensor.dtype);
 }
 
 std::int64_t stored_bytes(const std::string& dtype) {
@@ -106,8 +106,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   const InputFile file(path, path.string());
   size_ = static_cast<std::size_t>(file.size());
   void* data = size_ == 0 ? nullptr : mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
-  if (data == MAP_FAILED)
-    throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
+  if (data == MAP_FAILED) throw InputError("{} cannot be read: {}", path.string(), std::strerror(errno));
   data_ = static_cast<const std::byte*>(data);
 }
 
@@ -123,7 +122,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   const auto bytes = file_.bytes();
   std::uint64_t length = 0;
   if (bytes.size() < sizeof(length))
-    throw InputError(fmt::format("{}: the file has {} bytes; it is truncated", origin, bytes.size()));
+    throw InputError("{}: the file has {} bytes; it is truncated", origin, bytes.size());
   std::memcpy(&length, bytes.data(), sizeof(length));
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   if (length > kMaxHeader) {
@@ -134,8 +133,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
                                     : fmt::format("{}: this is {}", origin, format));
   }
   if (length > bytes.size() - sizeof(length))
-    throw InputError(fmt::format("{}: the header has {} bytes, the file only {}: it is truncated", origin,
-                                 length, bytes.size() - sizeof(length)));
+    throw InputError("{}: the header has {} bytes, the file only {}: it is truncated", origin, length,
+                     bytes.size() - sizeof(length));
   const Json header =
       need_json_object(std::string_view(text + sizeof(length), length), origin + ": the header");
   const auto data = bytes.subspan(sizeof(length) + length);
@@ -143,6 +142,66 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
     if (name != "__metadata__")
       tensors_.emplace(name, parse_tensor(entry, data, fmt::format("{}: tensor '{}'", origin, brief(name))));
   reject_overlaps(tensors_, origin);
+}
+
+std::int64_t TensorLayout::bytes() const {
+  std::int64_t bytes = stored_bytes(dtype);
+  for (const std::int64_t extent : shape) bytes *= extent;
+  return bytes;
+}
+
+SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::span<const TensorLayout> tensors)
+    : path_(std::move(path)), partial_(path_.string() + ".partial") {
+  nlohmann::json header = {{"__metadata__", {{"format", "pt"}}}};  // which transformers 4 demands
+  std::int64_t at = 0;
+  for (const TensorLayout& tensor : tensors) {
+    const std::int64_t end = at + tensor.bytes();
+    header[tensor.name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {at, end}}};
+    if (!parts_.emplace(tensor.name, Part{at, end}).second)
+      throw std::logic_error("two tensors are named " + tensor.name);
+    at = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // the format aligns the data to 8 bytes
+  const std::uint64_t length = text.size();
+  for (auto& [name, part] : parts_) {
+    part.next += static_cast<std::int64_t>(sizeof(length) + length);
+    part.end += static_cast<std::int64_t>(sizeof(length) + length);
+  }
+  file_.open(partial_, std::ios::binary | std::ios::trunc);
+  file_.write(reinterpret_cast<const char*>(&length), sizeof(length));
+  file_.write(text.data(), static_cast<std::streamsize>(length));
+  check();
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  file_.close();
+  std::error_code none;  // after finish() the file is not there
+  std::filesystem::remove(partial_, none);
+}
+
+void SafetensorsWriter::append(const std::string& name, std::span<const std::byte> bytes) {
+  Part& part = parts_.at(name);
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  if (size > part.end - part.next) throw std::logic_error("too many elements for " + name);
+  file_.seekp(part.next);
+  file_.write(reinterpret_cast<const char*>(bytes.data()), size);
+  check();
+  part.next += size;
+}
+
+void SafetensorsWriter::finish() {
+  for (const auto& [name, part] : parts_)
+    if (part.next != part.end) throw std::logic_error("too few elements for " + name);
+  file_.close();
+  check();
+  std::filesystem::rename(partial_, path_);
+}
+
+void SafetensorsWriter::check() const {
+  if (!file_)
+    throw std::runtime_error(
+        fmt::format("{} cannot be written: {}", partial_.string(), std::strerror(errno)));
 }
 
 }  // namespace warptune

@@ -18,8 +18,7 @@ T parse(const std::string& name, const std::string& text, T min, T max) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= min && value <= max))
-    throw InputError(
-        fmt::format("--sampling: {} is '{}'; it must be a number from {} to {}", name, text, min, max));
+    throw InputError("--sampling: {} is '{}'; it must be a number from {} to {}", name, text, min, max);
   return value;
 }
 
@@ -49,9 +48,9 @@ Sampling parse_sampling(std::string_view text) {
       sampling.seed = parse<std::uint64_t>(name, value, 0, ~0ull);
     else
       throw InputError(
-          fmt::format("--sampling: unknown '{}'; it takes greedy, or top_k, p, min_p, repetition_penalty, "
-                      "temperature and seed",
-                      brief(name)));
+          "--sampling: unknown '{}'; it takes greedy, or top_k, p, min_p, repetition_penalty, "
+          "temperature and seed",
+          brief(name));
   }
   return sampling;
 }

@@ -31,8 +31,8 @@ Weights weights_for(Device& device, const StepSpec& spec) {
   constexpr double kMiB = 1 << 20;
   const double need = step_memory(spec);
   if (const auto free = static_cast<double>(device.free_bytes()); device.largest(need - free) > 0)
-    throw ResourceError(fmt::format("{} needs {:.0f} MiB and {} has {:.0f} MiB free", spec.model.name,
-                                    need / kMiB, device.facts().name, free / kMiB));
+    throw ResourceError("{} needs {:.0f} MiB and {} has {:.0f} MiB free", spec.model.name, need / kMiB,
+                        device.facts().name, free / kMiB);
   return random_weights(device, spec.model, spec.dtype, spec.seed);
 }
 

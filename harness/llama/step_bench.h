@@ -9,7 +9,7 @@
 #include "harness/llama/step_problem.h"
 #include "harness/measure/measurement.h"
 #include "harness/measure/sampler.h"
-#include "harness/results/step_plans.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 

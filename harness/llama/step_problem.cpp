@@ -4,7 +4,7 @@
 
 #include "harness/core/error.h"
 #include "harness/llama/model_problems.h"
-#include "harness/results/step_plans.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 
@@ -33,7 +33,7 @@ StepSpec step_spec(const Problem& step, const ModelConfig& model) {
                 .context = static_cast<int>(step.dims.get("context", 0)),
                 .kv = parse_kv_suffix(cache ? cache->label : "")};
   if (spec.batch < 1 || step_problem(spec).key() != step.key())
-    throw InputError(fmt::format("{} is no step of {}", step.key(), model.name));
+    throw InputError("{} is no step of {}", step.key(), model.name);
   return spec;
 }
 

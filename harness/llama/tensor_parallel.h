@@ -2,10 +2,14 @@
 // Tensor parallelism: each rank holds a part of every matrix. The rows of q, k, v, gate, up and lm_head are
 // split, the columns of o and down, and with the heads the KV cache. Where there are fewer KV heads than
 // ranks, ranks share one. Embedding and norms are on all ranks.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/llama/model_config.h"
-#include "harness/llama/tensor_slice.h"
+#include "harness/llama/safetensors.h"
 
 namespace warptune {
 
@@ -17,6 +21,25 @@ ModelConfig split_over_ranks(ModelConfig config, int rank, int ranks);
 bool splits_vocabulary(const ModelConfig& config);
 /// Rows of lm_head.
 int head_rows(const ModelConfig& config);
+
+/// Elements [first, first + count) of `stored` ones.
+struct Slice {
+  std::int64_t count = 0, first = 0, stored = 0;
+  Slice() = default;
+  Slice(std::int64_t all) : count(all), stored(all) {}  // implicit: a number is the whole extent
+  Slice(std::int64_t first, std::int64_t count, std::int64_t stored)
+      : count(count), first(first), stored(stored) {}
+  bool is_whole() const { return count == stored; }
+  /// In units of `size` elements each, of which the last may have fewer.
+  Slice in_units(std::int64_t size) const {
+    return {first / size, (count + size - 1) / size, (stored + size - 1) / size};
+  }
+};
+
+/// The tensor's rows, and of two axes its columns. Slices of rows view the tensor, which must outlive them;
+/// those of columns are copied. Columns are those of the shape, and begin and end between blocks.
+std::shared_ptr<const StoredTensor> sliced(const StoredTensor& tensor, const Slice& rows,
+                                           const Slice& columns);
 
 /// Rows and columns of a matrix of the whole model. Rows of qkv are those of q, of k and of v, of gate_up
 /// those of gate and of up, as ranges of the one matrix.
@@ -35,5 +58,22 @@ struct LayerSlices {
 };
 LayerSlices layer_slices(const ModelConfig& config);
 MatrixSlice head_slice(const ModelConfig& config);
+
+/// The modules of a checkpoint that hold the matrices of a model, by names and rows. A module may come more
+/// than once, with several ranges of its rows.
+using Parts = std::vector<std::pair<std::string, Slice>>;
+
+/// Modules of a checkpoint that are one matrix, one below the other.
+struct Modules {
+  Parts parts;
+  Slice columns;
+};
+
+struct LayerModules {
+  Modules qkv, o, gate_up, down;
+};
+
+LayerModules layer_modules(const ModelConfig& config, int layer);
+Modules head_module(const ModelConfig& config);
 
 }  // namespace warptune

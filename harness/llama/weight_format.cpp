@@ -6,9 +6,9 @@
 #include <array>
 #include <sstream>
 
+#include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/limits.h"
 
 namespace warptune {
 namespace {
@@ -29,10 +29,10 @@ std::string WeightFormat::str() const {
 
 WeightFormat parse_weight_format(std::string_view text) {
   const auto fail = [&] {
-    throw InputError(fmt::format(
+    throw InputError(
         "'{}' is no format of weights; it must be same, int8, int4, fp8, nvfp4 or mxfp4, with :group=32, 64 "
         "or 128 where groups of columns have a scale, fp8 also with :activations=fp8",
-        brief(text)));
+        brief(text));
   };
   if (text.ends_with(':')) fail();
   std::istringstream parts{std::string(text)};
@@ -61,24 +61,23 @@ WeightFormat parse_weight_format(std::string_view text) {
   if (format.weights == kWeightsInt4 && !has_group) format.group = 128;
   if (!format.quantized() && format != WeightFormat{}) fail();
   if (format.weights == kWeightsFp8 && format.group != 0 && format.group != 128)
-    throw InputError(fmt::format("'{}' has groups of {}; those of fp8 are 128, blocks of 128 x 128",
-                                 brief(text), format.group));
+    throw InputError("'{}' has groups of {}; those of fp8 are 128, blocks of 128 x 128", brief(text),
+                     format.group);
   // As the check of op linear.
   if (format.fp8_activations && format.weights != kWeightsFp8)
-    throw InputError(fmt::format("'{}' has activations of fp8; they need weights of fp8", brief(text)));
+    throw InputError("'{}' has activations of fp8; they need weights of fp8", brief(text));
   if (format.zeros && format.weights != kWeightsInt4)
-    throw InputError(fmt::format("'{}' has zero points; they need int4", brief(text)));
+    throw InputError("'{}' has zero points; they need int4", brief(text));
   if (format.act_order && (format.weights == kWeightsFp8 || is_fp4(format.weights) || format.group == 0))
-    throw InputError(
-        fmt::format("'{}' has an order of columns; it needs int4 or int8 and a group", brief(text)));
+    throw InputError("'{}' has an order of columns; it needs int4 or int8 and a group", brief(text));
   return format;
 }
 
 std::int64_t groups_of(const WeightFormat& format, std::int64_t columns) {
   if (format.group == 0) return 1;
   if (columns % format.group != 0)
-    throw InputError(fmt::format("weights of {} columns have no groups of {}; it must divide them", columns,
-                                 format.group));
+    throw InputError("weights of {} columns have no groups of {}; it must divide them", columns,
+                     format.group);
   return columns / format.group;
 }
 

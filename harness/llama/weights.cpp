@@ -11,10 +11,9 @@
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
 #include "harness/llama/checkpoint.h"
-#include "harness/llama/gguf_blocks.h"
-#include "harness/llama/layer_modules.h"
-#include "harness/llama/quantize.h"
+#include "harness/llama/gguf.h"
 #include "harness/llama/quantized_matrix.h"
+#include "harness/llama/tensor_parallel.h"
 
 namespace warptune {
 namespace {

@@ -8,13 +8,19 @@
 #include <unordered_map>
 
 #include "harness/core/text_table.h"
-#include "harness/report/summary.h"
 #include "harness/results/published.h"
 #include "harness/results/sha256.h"
 
 namespace warptune {
 
 extern const char kReportTemplate[];  // template.html, embedded at build time
+
+// What plots use of a winner and a step. A time that is NaN becomes null.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, device, op, problem, variant, config, run_id, time_us, floor_us,
+                                   pct_floor, bytes, flops, naive_us, vendor_us, vendor)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepPart, role, problem, variant, count, us)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Step, device, model, plan_set, batch, context, us_per_token, sum_of_ops_us,
+                                   floor_us, parts)
 
 namespace {
 
@@ -27,8 +33,6 @@ constexpr const char* kRole = "role";  // a text too
 constexpr std::string_view kRoles[] = {"first", "finalist", "aside"};
 constexpr const char* kNumbers[] = {"time_us",      "ci_low_us",     "ci_high_us", "pct_floor",
                                     "sm_clock_mhz", "temperature_c", "power_w"};
-
-Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json rows_json(const std::vector<CsvRow>& rows) {
   Json texts = Json::array(), table = Json::array();
@@ -43,7 +47,7 @@ Json rows_json(const std::vector<CsvRow>& rows) {
     Json line = Json::array();
     for (const char* column : kTexts) line.push_back(place_of(field(rows[i], column)));
     line.push_back(place_of(std::string(kRoles[static_cast<int>(roles[i])])));
-    for (const char* column : kNumbers) line.push_back(json_number(number(rows[i], column)));
+    for (const char* column : kNumbers) line.push_back(number(rows[i], column));
     table.push_back(std::move(line));
   }
   Json text_columns = kTexts;
@@ -102,7 +106,7 @@ Json history_json(const ResultsSet& set) {
     one["since"] = row.since;
     one["commit"] = row.commit;
     one["cause"] = row.cause;
-    one["effect"] = json_number(row.effect);
+    one["effect"] = row.effect;
   }
   return {{"runs", std::move(runs)}, {"series", std::move(series)}};
 }
@@ -120,46 +124,10 @@ std::string published(const OpTable& ops, const Best& b) {
 }
 
 Json winners_json(const OpTable& ops, const std::vector<Best>& winners) {
-  Json list = Json::array();
-  for (const Best& b : winners)
-    list.push_back({{"device", b.device},
-                    {"op", b.op},
-                    {"problem", b.problem},
-                    {"label", label_of_row(ops, b)},
-                    {"variant", b.variant},
-                    {"config", b.config},
-                    {"run_id", b.run_id},
-                    {"time_us", b.time_us},
-                    {"floor_us", json_number(b.floor_us)},
-                    {"pct_floor", json_number(b.pct_floor)},
-                    {"bytes", json_number(b.bytes)},
-                    {"flops", json_number(b.flops)},
-                    {"naive_us", json_number(b.naive_us)},
-                    {"vendor_us", json_number(b.vendor_us)},
-                    {"vendor", b.vendor},
-                    {"published", published(ops, b)}});
-  return list;
-}
-
-Json steps_json(const std::vector<Step>& steps) {
-  Json list = Json::array();
-  for (const Step& s : steps) {
-    Json parts = Json::array();
-    for (const StepPart& p : s.parts)
-      parts.push_back({{"role", p.role},
-                       {"problem", p.problem},
-                       {"variant", p.variant},
-                       {"count", p.count},
-                       {"us", json_number(p.us)}});
-    list.push_back({{"device", s.device},
-                    {"model", s.model},
-                    {"plan_set", s.plan_set},
-                    {"batch", s.batch},
-                    {"context", s.context},
-                    {"us_per_token", json_number(s.us_per_token)},
-                    {"sum_of_ops_us", json_number(s.sum_of_ops_us)},
-                    {"floor_us", json_number(s.floor_us)},
-                    {"parts", parts}});
+  Json list = winners;
+  for (std::size_t i = 0; i < winners.size(); ++i) {
+    list[i]["label"] = label_of_row(ops, winners[i]);
+    list[i]["published"] = published(ops, winners[i]);
   }
   return list;
 }
@@ -256,7 +224,7 @@ std::string report_page(const OpTable& ops, const ResultsSet& set, const std::st
                      {"rows", rows_json(set.rows)},
                      {"winners", winners_json(ops, winners)},
                      {"history", history_json(set)},
-                     {"steps", steps_json(steps_of(ops, set, winners))}};
+                     {"steps", steps_of(ops, set, winners)}};
   std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
   return filled(kReportTemplate, {{"policy", policy(kReportTemplate)},

@@ -1,5 +1,4 @@
-#include "harness/report/results_set.h"
-
+// The inputs of a report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +7,8 @@
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
+#include "harness/report/summary.h"
 #include "harness/results/csv.h"
-#include "harness/results/special_rows.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/protocol.h"
 
@@ -31,7 +30,7 @@ class Reader {
       std::ranges::sort(found);
       for (const fs::path& csv : found) read_file(csv);
     } else {
-      if (!fs::exists(path)) throw InputError(fmt::format("'{}' does not exist", path.string()));
+      if (!fs::exists(path)) throw InputError("'{}' does not exist", path.string());
       read_file(path);
     }
   }
@@ -116,8 +115,8 @@ ResultsSet read_results(const std::vector<fs::path>& paths) {
   for (const fs::path& path : paths) reader.read(path);
   ResultsSet set = reader.take();
   if (set.rows.empty() && set.decode.empty())
-    throw InputError(fmt::format("there is no row of a sweep or of decode in what was given{}",
-                                 set.notes.empty() ? "" : " (" + set.notes.front() + ")"));
+    throw InputError("there is no row of a sweep or of decode in what was given{}",
+                     set.notes.empty() ? "" : " (" + set.notes.front() + ")");
   return set;
 }
 

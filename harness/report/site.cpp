@@ -1,5 +1,4 @@
-#include "harness/report/site.h"
-
+// A folder of pages of a history.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +7,8 @@
 #include "harness/core/error.h"
 #include "harness/core/text_table.h"
 #include "harness/report/page.h"
-#include "harness/results/step_plans.h"
 #include "harness/results/sweep_file.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 namespace {
@@ -27,7 +26,7 @@ std::map<std::string, DeviceHistory> by_device(const fs::path& folder, std::vect
   const std::vector<HistoryFile> files = history_files(folder);
   ResultsSet set;
   add_history(set, folder);
-  if (set.history.empty()) throw InputError(fmt::format("'{}' has no run", folder.string()));
+  if (set.history.empty()) throw InputError("'{}' has no run", folder.string());
   notes = set.notes;
   std::map<std::string, DeviceHistory> devices;
   std::map<std::string, std::string> slugs;  // by the device's name

@@ -1,5 +1,4 @@
-#include "harness/results/benchmark_json.h"
-
+// Google Benchmark's names and its JSON for winners.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +12,8 @@
 
 #include "harness/measure/statistics.h"
 #include "harness/results/csv.h"
-#include "harness/results/samples_file.h"
 #include "harness/results/sweep_file.h"
+#include "harness/results/wisdom_export.h"
 
 namespace warptune {
 namespace {

@@ -12,7 +12,6 @@
 #include <stdexcept>
 
 #include "harness/core/error.h"
-#include "harness/core/foreign_format.h"
 #include "harness/core/input_file.h"
 
 namespace warptune {
@@ -153,7 +152,7 @@ std::string read_text(const fs::path& path) {
 }
 
 [[noreturn]] void fail(const fs::path& path, std::ptrdiff_t line, const std::string& fault) {
-  throw InputError(fmt::format("{}:{}: {}", path.string(), line, fault));
+  throw InputError("{}:{}: {}", path.string(), line, fault);
 }
 
 std::ptrdiff_t line_at(const std::string& text, std::size_t at) {

@@ -15,9 +15,9 @@
 #include "harness/core/facts.h"
 #include "harness/core/parallel.h"
 #include "harness/core/pattern.h"
-#include "harness/results/special_rows.h"
-#include "harness/results/step_plans.h"
+#include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -91,7 +91,7 @@ class RunReader {
   }
 
   [[noreturn]] void fail(int line, const std::string& fault) const {
-    throw InputError(fmt::format("{}:{}: {}", run_.file.path.string(), line, fault));
+    throw InputError("{}:{}: {}", run_.file.path.string(), line, fault);
   }
 
   void add(int line, const std::vector<std::string>& fields) {
@@ -138,7 +138,7 @@ std::vector<fs::path> add_to_history(const fs::path& folder, std::vector<CsvRow>
   std::map<fs::path, std::vector<CsvRow>> files;
   for (CsvRow& row : kept_rows(std::move(rows))) {
     const std::string& id = row.at("run_id");
-    if (!start_of(id)) throw InputError(fmt::format("'{}' is no run id; it begins with a date", brief(id)));
+    if (!start_of(id)) throw InputError("'{}' is no run id; it begins with a date", brief(id));
     if (known.contains(id)) continue;
     // Older files lack the class, which a reader of the history needs.
     if (row.at("status") == "ok") row["sampling"] = name_of(sampling_of(row));
@@ -156,8 +156,7 @@ std::vector<HistoryFile> history_files(const fs::path& folder) {
   static const Pattern name("[0-9]{8}T[0-9]{6}Z-[^_]*_[^_]+_[^_]+_[^_]+\\.csv", "a name");
   std::error_code error;
   if (!fs::is_directory(folder, error))
-    throw InputError(
-        fmt::format("'{}' is no folder; --history DIR of tune, rerun and decode makes one", folder.string()));
+    throw InputError("'{}' is no folder; --history DIR of tune, rerun and decode makes one", folder.string());
   std::vector<HistoryFile> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string text = entry.path().filename().string();

@@ -1,5 +1,4 @@
-#include "harness/results/history_check.h"
-
+// Change points over the runs of a history.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +11,7 @@
 #include "harness/core/text_table.h"
 #include "harness/measure/clock_watch.h"
 #include "harness/measure/statistics.h"
+#include "harness/results/history.h"
 #include "harness/results/student_t.h"
 
 namespace warptune {

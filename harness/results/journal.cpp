@@ -14,7 +14,7 @@
 #include "harness/core/hash.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
-#include "harness/results/special_rows.h"
+#include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
 
 namespace warptune {
@@ -73,16 +73,16 @@ Journal::Journal(fs::path path) : path_(std::move(path)) {
   for (int i = 0; ::flock(file_.get(), LOCK_EX | LOCK_NB) != 0; ++i) {
     if (errno != EWOULDBLOCK && errno != EINTR) break;  // a file system without locks
     if (i == kLockTries)
-      throw InputError(fmt::format(
-          "another program is writing '{}'; wait for it or choose another output folder", path_.string()));
+      throw InputError("another program is writing '{}'; wait for it or choose another output folder",
+                       path_.string());
     std::this_thread::sleep_for(kLockWait);
   }
   if (const std::string rest = load(); !rest.empty()) {
     if (!rest.starts_with(kLineStart) && !kLineStart.starts_with(rest))
-      throw InputError(fmt::format(
+      throw InputError(
           "'{}' is no journal of a sweep: its last line is of another form; move the file away or choose "
           "another output folder",
-          path_.string()));
+          path_.string());
     keep_beside(path_, rest);
     cut_end(file_.get(), rest.size(), path_);
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 
 #include "harness/core/error.h"
@@ -13,7 +12,6 @@
 #include "harness/results/journal.h"
 #include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
-#include "harness/results/wisdom_merge.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -54,7 +52,7 @@ void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
   Table& table = joined.tables[name];
   if (table.columns.empty()) table.columns = columns;
   if (table.columns != columns)
-    throw InputError(fmt::format("{}:1: other columns than the same file of another folder", file.string()));
+    throw InputError("{}:1: other columns than the same file of another folder", file.string());
   fs::path beside = file;
   beside.replace_extension(".journal");
   const Journal journal = Journal::read(beside);
@@ -72,10 +70,10 @@ void add_wisdom(Joined& joined, const WinnerJudge& judge, const fs::path& file, 
   const auto it = joined.wisdoms.try_emplace(name, wisdom.provenance()).first;
   const Provenance &a = it->second.provenance(), &b = wisdom.provenance();
   if (a.device != b.device || a.arch != b.arch || a.driver != b.driver || a.toolkit != b.toolkit)
-    throw InputError(fmt::format(
+    throw InputError(
         "the winners in '{}' are of {} with driver '{}' and toolkit '{}', others of {} with '{}' and '{}'; "
         "measure them again with one driver and toolkit",
-        file.string(), b.device, b.driver, b.toolkit, a.device, a.driver, a.toolkit));
+        file.string(), b.device, b.driver, b.toolkit, a.device, a.driver, a.toolkit);
   WisdomMerge merge(judge, a);
   merge.add(it->second, wisdom);
   joined.refused.insert(merge.refused().begin(), merge.refused().end());
@@ -110,8 +108,8 @@ void expect_rows(const fs::path& file) {
   if (!fs::exists(file, error) || fs::is_empty(file, error)) return;
   const auto columns = csv_columns(file);
   if (std::ranges::find(columns, "run_id") == columns.end())
-    throw InputError(fmt::format("'{}' holds no rows of this program; move it away, or choose another output",
-                                 file.string()));
+    throw InputError("'{}' holds no rows of this program; move it away, or choose another output",
+                     file.string());
 }
 
 /// Locks the journals before the rows are read. The locks are held until the files are replaced, so that a
@@ -131,7 +129,7 @@ MergeCounts merge_results(const WinnerJudge& judge, const std::vector<fs::path>&
                           const fs::path& out) {
   std::vector<fs::path> folders = inputs;
   for (const fs::path& folder : folders)
-    if (!fs::is_directory(folder)) throw InputError(fmt::format("'{}' is not a folder", folder.string()));
+    if (!fs::is_directory(folder)) throw InputError("'{}' is not a folder", folder.string());
   expect_writable(out);
   std::error_code error;
   if (fs::is_directory(out) &&

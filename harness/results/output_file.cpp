@@ -40,8 +40,8 @@ bool is_same(const fs::path& a, const fs::path& b) {
 }
 
 [[noreturn]] void fail_as_input(const fs::path& output) {
-  throw InputError(fmt::format(
-      "'{}' is an input of this command, which never writes over it; name another output", output.string()));
+  throw InputError("'{}' is an input of this command, which never writes over it; name another output",
+                   output.string());
 }
 
 void expect_none_of(const fs::path& output, const std::vector<fs::path>& inputs) {
@@ -81,8 +81,7 @@ void OutputFile::expect_replaceable() const {
   const fs::file_status status = fs::status(path_, error);
   if (!fs::exists(status)) return;
   expect_none_of(path_, inputs_);
-  if (fs::is_directory(status))
-    throw InputError(fmt::format("'{}' is a folder; the output is a file", path_.string()));
+  if (fs::is_directory(status)) throw InputError("'{}' is a folder; the output is a file", path_.string());
   if (!fs::is_regular_file(status)) return;
   const bool is_large = fs::file_size(path_, error) > kMaxInspectedBytes;
   const std::string text =
@@ -90,14 +89,13 @@ void OutputFile::expect_replaceable() const {
   if (!is_large && (text.empty() || kind_.is_earlier(text))) return;
   expect_below_none_of(path_, inputs_);
   if (const std::string kept = kept_in(path_, text); !kept.empty() && kept != kind_.name)
-    throw InputError(
-        fmt::format("'{}' is {}, which {} never replaces; name another output, or remove it first",
-                    path_.string(), kept, kind_.name));
+    throw InputError("'{}' is {}, which {} never replaces; name another output, or remove it first",
+                     path_.string(), kept, kind_.name);
   if (!force_)
     throw InputError(
-        fmt::format("'{}' exists and is not {} of an earlier run; name another output, or replace "
-                    "it with --force",
-                    path_.string(), kind_.name));
+        "'{}' exists and is not {} of an earlier run; name another output, or replace "
+        "it with --force",
+        path_.string(), kind_.name);
 }
 
 void OutputFile::write(std::string_view text) const try {

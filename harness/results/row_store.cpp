@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "harness/results/samples_file.h"
 #include "harness/results/sweep_file.h"
 
 namespace warptune {

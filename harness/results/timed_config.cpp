@@ -4,11 +4,9 @@
 #include <set>
 #include <utility>
 
-#include "harness/results/samples_file.h"
-#include "harness/results/special_rows.h"
-#include "harness/results/step_plans.h"
 #include "harness/results/student_t.h"
 #include "harness/results/sweep_file.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 namespace {

@@ -1,11 +1,12 @@
-#include "harness/results/watch.h"
-
+// The part of a wisdom that the regression gate times.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 #include <tuple>
 #include <vector>
+
+#include "harness/results/wisdom_export.h"
 
 namespace warptune {
 

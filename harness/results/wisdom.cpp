@@ -1,7 +1,5 @@
 #include "harness/results/wisdom.h"
 
-#include <algorithm>
-
 namespace warptune {
 
 void add_times(std::vector<VariantTimes>& times, const std::vector<VariantTimes>& more, Added added) {

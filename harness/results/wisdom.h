@@ -1,13 +1,14 @@
 #pragma once
 // The winners of one or more devices, with their provenance, in wisdom.json.
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "harness/core/problem.h"
 #include "harness/measure/cache_mode.h"
-#include "harness/results/step_plans.h"
 
 namespace warptune {
 
@@ -58,9 +59,41 @@ struct Winner {
   std::string code_hash = {};            // Resources::code_hash of the configuration; empty for a library
 };
 
+/// The op of the problem that a step is: "step[model=llama3.2-1b,batch=1,context=512,dtype=bf16]".
+inline constexpr const char* kStepOp = "step";
+
+/// The configuration that solves a problem of the step.
+struct StepPlan {
+  Problem problem;
+  std::string variant;
+  Config config;
+  std::string source_hash = {}, code_hash = {};  // as those of a winner
+
+  std::string str() const {
+    return problem.key() + " " + variant + (config.empty() ? "" : " ") + config.str();
+  }
+};
+
+/// What a tuned step is made of: its options (llama/fusion.h) and a plan for each of its problems.
+struct StepPlans {
+  Assignment options = {};  // an option without a value here is chosen by the times of the ops alone
+  std::vector<StepPlan> plans = {};
+
+  const StepPlan* find(const Problem& problem) const {
+    const auto it = std::ranges::find(plans, problem, &StepPlan::problem);
+    return it == plans.end() ? nullptr : &*it;
+  }
+  /// All of it as one text: equal steps have equal texts.
+  std::string str() const {
+    std::string text = options.str();
+    for (const StepPlan& plan : plans) text += "; " + plan.str();
+    return text;
+  }
+};
+
 /// The plans of a model's decode step that are the fastest together.
 struct StepWinner {
-  Problem step;  // its op is kStepOp (llama/step_problem.h)
+  Problem step;  // its op is kStepOp
   StepPlans plans;
   double time_us = 0;
   double alone_us = 0;      // the step with the winners of its ops alone, timed interleaved with it
@@ -122,5 +155,13 @@ class Wisdom {
   std::vector<StepWinner> steps_;
   std::unordered_multimap<std::size_t, std::size_t> by_hash_;  // indices of winners by ProblemHash
 };
+
+/// The wisdom in a text that Wisdom::to_json() wrote. Throws InputError that begins with `origin`, which
+/// names the file.
+Wisdom parse_wisdom(std::string_view text, const std::string& origin);
+
+/// A winner with its provenance as one line: equal winners have equal lines.
+std::string record_of(const Winner& winner);
+std::string record_of(const StepWinner& winner);
 
 }  // namespace warptune

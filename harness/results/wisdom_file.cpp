@@ -9,7 +9,6 @@
 
 #include "harness/core/error.h"
 #include "harness/results/durable_file.h"
-#include "harness/results/staleness.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -18,7 +17,7 @@ namespace {
 /// A lock for reading and writing the file. Writing replaces the file, so the lock is a file of its own.
 OpenFile locked(const fs::path& path) {
   const fs::path file = file_behind(path);  // one lock, whatever links lead to the file
-  if (file.empty()) throw InputError(fmt::format("'{}' is not a regular file", path.string()));
+  if (file.empty()) throw InputError("'{}' is not a regular file", path.string());
   make_folder(file.parent_path());
   OpenFile lock(file.string() + ".lock", O_RDWR | O_CREAT);
   ::flock(lock.get(), LOCK_EX);

@@ -1,5 +1,4 @@
-#include "harness/results/wisdom_json.h"
-
+// The text of wisdom: JSON with one line per winner and per step.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,6 +12,7 @@
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 #include "harness/results/durable_file.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -34,11 +34,11 @@ double rounded(double us) { return std::stod(fmt::format("{:.6g}", us)); }
 
 /// A field of an object. Throws InputError that names it if it is missing or has another type.
 const OrderedJson& field(const OrderedJson& json, const char* name) {
-  if (!json.is_object() || !json.contains(name)) throw InputError(fmt::format("'{}' is missing", name));
+  if (!json.is_object() || !json.contains(name)) throw InputError("'{}' is missing", name);
   return json[name];
 }
 [[noreturn]] void refuse(const char* name, const OrderedJson& value, const char* wanted) {
-  throw InputError(fmt::format("'{}' is {}; it must be {}", brief(name), brief(value.dump()), wanted));
+  throw InputError("'{}' is {}; it must be {}", brief(name), brief(value.dump()), wanted);
 }
 std::string text(const OrderedJson& json, const char* name) {
   const OrderedJson& value = field(json, name);
@@ -124,8 +124,7 @@ VariantTimes::Row row_of(std::string_view line, std::size_t parameters) {
   std::string_view rest = line;
   if (!std::ranges::all_of(row.values, [&](std::int64_t& value) { return take_number(rest, value); }) ||
       !take_number(rest, row.time_us) || !(row.time_us > 0) || !take_word(rest).empty())
-    throw InputError(
-        fmt::format("'{}' in 'rows' must be a value of each parameter and a time, more than 0", brief(line)));
+    throw InputError("'{}' in 'rows' must be a value of each parameter and a time, more than 0", brief(line));
   return row;
 }
 
@@ -239,8 +238,8 @@ Wisdom parse_wisdom(std::string_view text, const std::string& origin) {
         return true;
       });
   if (!json.contains("schema") || json["schema"] != kSchema)
-    throw InputError(fmt::format("{} has schema {}; this program reads schema {}", origin,
-                                 json.contains("schema") ? brief(json["schema"].dump()) : "none", kSchema));
+    throw InputError("{} has schema {}; this program reads schema {}", origin,
+                     json.contains("schema") ? brief(json["schema"].dump()) : "none", kSchema);
   try {
     Wisdom wisdom(provenance_of(json));
     list(json, "winners");
@@ -251,7 +250,7 @@ Wisdom parse_wisdom(std::string_view text, const std::string& origin) {
     for (; !steps.empty(); steps.pop_front()) wisdom.put(std::move(steps.front()));
     return wisdom;
   } catch (const InputError& e) {
-    throw InputError(fmt::format("{} is wrong: {}", origin, e.what()));
+    throw InputError("{} is wrong: {}", origin, e.what());
   }
 }
 

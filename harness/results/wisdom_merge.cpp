@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "harness/results/source_hash.h"
-#include "harness/results/wisdom_json.h"
 
 namespace warptune {
 namespace {

@@ -10,8 +10,6 @@
 #include "harness/core/input_file.h"
 #include "harness/core/text_table.h"
 #include "harness/results/sha256.h"
-#include "harness/results/wisdom_json.h"
-#include "harness/results/wisdom_merge.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

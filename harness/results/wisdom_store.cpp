@@ -17,7 +17,6 @@
 #include "harness/results/run_info.h"
 #include "harness/results/sha256.h"
 #include "harness/results/wisdom_file.h"
-#include "harness/results/wisdom_json.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -29,13 +28,12 @@ fs::path folder_of(const std::string& place) {
   const auto colon = place.find("://");
   if (colon == std::string::npos) return place;
   if (!place.starts_with(kScheme))
-    throw InputError(fmt::format(
-        "'{}' is not a folder; a bucket is used through a folder that it is mounted on", brief(place)));
+    throw InputError("'{}' is not a folder; a bucket is used through a folder that it is mounted on",
+                     brief(place));
   std::string path = place.substr(kScheme.size());
   if (path.starts_with("localhost/")) path.erase(0, std::strlen("localhost"));
   if (!path.starts_with('/'))
-    throw InputError(
-        fmt::format("'{}' names no absolute path; it must be like file:///mnt/team/wisdom", brief(place)));
+    throw InputError("'{}' names no absolute path; it must be like file:///mnt/team/wisdom", brief(place));
   return path;
 }
 
@@ -82,8 +80,7 @@ bool has(const Wisdom& wisdom, const AnyWinner& winner) {
 WisdomStore::WisdomStore(const std::string& place) : folder_(folder_of(place)) {
   std::error_code error;
   if (!fs::is_directory(folder_, error))
-    throw InputError(
-        fmt::format("'{}' is not a folder; make it before the first push", brief(folder_.string())));
+    throw InputError("'{}' is not a folder; make it before the first push", brief(folder_.string()));
 }
 
 std::vector<std::string> WisdomStore::read(const std::function<void(const Wisdom&)>& use) const {
@@ -91,7 +88,7 @@ std::vector<std::string> WisdomStore::read(const std::function<void(const Wisdom
   std::error_code error;
   for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error))
     if (!hash_of_name(it->path()).empty()) objects.push_back(it->path());
-  if (error) throw InputError(fmt::format("'{}' cannot be listed: {}", folder_.string(), error.message()));
+  if (error) throw InputError("'{}' cannot be listed: {}", folder_.string(), error.message());
   std::ranges::sort(objects);
   std::vector<std::string> sentences;
   for (const fs::path& object : objects) {

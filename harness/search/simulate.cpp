@@ -10,11 +10,10 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
+#include "harness/core/pattern.h"
 #include "harness/core/print.h"
-#include "harness/core/problem_pattern.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"
-#include "harness/results/special_rows.h"
 #include "harness/results/sweep_file.h"
 #include "harness/search/search_order.h"
 

@@ -18,7 +18,7 @@ struct RecordedSpace {
   double best_us = 0;
 };
 
-/// The problems of a sweep's CSV whose key matches `pattern` (a regular expression, core/problem_pattern.h)
+/// The problems of a sweep's CSV whose key matches `pattern` (a regular expression, core/pattern.h)
 /// and that have at least one time. The last row of a configuration counts, without rows of finalists: a
 /// strategy knows only the times of the screening. Searches begin with the default tiles, as those of `tune`.
 /// Throws InputError.

@@ -1,14 +1,18 @@
 #pragma once
-// Chooses a plan for each problem: tries the policies in order (select/policies.h).
+// Chooses a plan for each problem: tries the policies in order (docs/choosing.md).
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "harness/select/policies.h"
+#include "harness/core/op_table.h"
+#include "harness/results/staleness.h"
+#include "harness/results/wisdom.h"
+#include "harness/select/tuned_plans.h"
 
 namespace warptune {
 
@@ -57,7 +61,7 @@ class PlanChooser {
   const std::map<std::size_t, std::string>& refused() const { return refused_because_; }
 
  private:
-  class Taker;
+  class Policies;
   void tell_once(const std::string& what);
 
   const OpTable& ops_;

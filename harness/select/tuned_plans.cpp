@@ -16,10 +16,8 @@ namespace {
 /// The problem with the default of every dim that only changes the data of a launch.
 Problem with_default_data(const Op& op, Problem problem) {
   for (const Dim& dim : op.dims)
-    if (dim.role == DimRole::data && dim.fallback && problem.dims.has(dim.name)) {
-      const auto label = static_cast<std::size_t>(*dim.fallback);
-      problem.dims.set(dim.name, *dim.fallback, label < dim.labels.size() ? dim.labels[label] : "");
-    }
+    if (dim.role == DimRole::data && dim.fallback && problem.dims.has(dim.name))
+      problem.dims.set(dim.name, *dim.fallback, label_at(dim.labels, *dim.fallback));
   return problem;
 }
 
@@ -67,8 +65,7 @@ std::optional<Config> config_of(const Variant& variant, const VariantTimes& time
   for (std::size_t i = 0; i < times.parameters.size(); ++i) {
     const Parameter& p = variant.parameters[i];
     if (p.name != times.parameters[i]) return std::nullopt;
-    const auto label = static_cast<std::size_t>(row.values[i]);
-    config.set(p.name, row.values[i], label < p.labels.size() ? p.labels[label] : "");
+    config.set(p.name, row.values[i], label_at(p.labels, row.values[i]));
   }
   return config;
 }

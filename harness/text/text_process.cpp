@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 template <class T>
 std::vector<T> counted(std::vector<T> answers, std::size_t count) {
   if (answers.size() != count)
-    throw InputError(fmt::format("warptune.text answered {} of {} texts", answers.size(), count));
+    throw InputError("warptune.text answered {} of {} texts", answers.size(), count);
   return answers;
 }
 

@@ -1,5 +1,4 @@
-#include "harness/text/text_prompts.h"
-
+// Prompts that are text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
+#include "harness/text/text_process.h"
 
 namespace warptune {
 namespace {
@@ -52,26 +52,23 @@ std::vector<TextPrompt> read_text_prompts(const std::filesystem::path& file) {
     prompts.push_back({line, fmt::format("{}:{}", file.string(), number)});
     check_text(prompts.back());
   }
-  if (prompts.empty()) throw InputError(fmt::format("{}: there is no prompt in it", file.string()));
+  if (prompts.empty()) throw InputError("{}: there is no prompt in it", file.string());
   return prompts;
 }
 
 void check_text(const TextPrompt& prompt) {
   if (prompt.text.empty())
-    throw InputError(
-        fmt::format("{}: the text is empty; it must have at least one character", prompt.origin));
+    throw InputError("{}: the text is empty; it must have at least one character", prompt.origin);
   if (const std::size_t valid = valid_utf8_bytes(prompt.text); valid < prompt.text.size())
-    throw InputError(fmt::format("{}: byte {} is 0x{:02x}; a text must be UTF-8", prompt.origin, valid + 1,
-                                 static_cast<unsigned char>(prompt.text[valid])));
+    throw InputError("{}: byte {} is 0x{:02x}; a text must be UTF-8", prompt.origin, valid + 1,
+                     static_cast<unsigned char>(prompt.text[valid]));
 }
 
 void check_ids(const std::vector<int>& ids, const TextPrompt& prompt, int vocabulary) {
-  if (ids.empty())
-    throw InputError(fmt::format("{}: the tokenizer makes no token of the prompt", prompt.origin));
+  if (ids.empty()) throw InputError("{}: the tokenizer makes no token of the prompt", prompt.origin);
   if (const int largest = std::ranges::max(ids); largest >= vocabulary)
-    throw InputError(
-        fmt::format("{}: the tokenizer makes token {} of the prompt; the vocabulary of the model has {}",
-                    prompt.origin, largest, vocabulary));
+    throw InputError("{}: the tokenizer makes token {} of the prompt; the vocabulary of the model has {}",
+                     prompt.origin, largest, vocabulary);
 }
 
 }  // namespace warptune

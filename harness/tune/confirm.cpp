@@ -12,7 +12,7 @@
 #include "harness/core/print.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/run_info.h"
-#include "harness/results/special_rows.h"
+#include "harness/results/sweep_file.h"
 #include "harness/tune/profile.h"
 
 namespace warptune {

@@ -9,7 +9,7 @@
 
 #include <cerrno>
 
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/tune/locked_clocks.h"
 
 namespace warptune {

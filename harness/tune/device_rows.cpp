@@ -6,7 +6,7 @@
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
 #include "harness/results/source_hash.h"
-#include "harness/results/special_rows.h"
+#include "harness/results/sweep_file.h"
 #include "harness/tune/compile_pool.h"
 
 namespace warptune {

@@ -6,10 +6,8 @@
 #include <map>
 
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
-#include "harness/results/special_rows.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/device_worker.h"

@@ -5,7 +5,7 @@
 #include <exception>
 #include <fstream>
 
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

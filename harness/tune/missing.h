@@ -1,6 +1,6 @@
 #pragma once
 // The part of a sweep that a wisdom does not know, with the configurations that are likely to be fast.
-#include "harness/select/plan_choice.h"
+#include "harness/select/plan_chooser.h"
 #include "harness/tune/sweep.h"
 #include "harness/tune/tune_options.h"
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "harness/core/error.h"
-#include "harness/core/file_name.h"
+#include "harness/core/input_file.h"
 #include "harness/core/space.h"
 #include "harness/device/compile.h"
 #include "harness/device/nvtx.h"

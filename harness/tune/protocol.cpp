@@ -9,7 +9,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/json.h"
-#include "harness/results/samples_file.h"
+#include "harness/results/sweep_file.h"
 
 namespace warptune {
 using Json = nlohmann::json;

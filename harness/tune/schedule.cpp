@@ -10,8 +10,8 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
-#include "harness/core/message.h"
-#include "harness/core/problem_pattern.h"
+#include "harness/core/pattern.h"
+#include "harness/core/print.h"
 #include "harness/llama/memory_need.h"
 
 namespace warptune {

@@ -7,7 +7,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/limits.h"
+#include "harness/core/op.h"
 #include "harness/core/yaml_reader.h"
 #include "harness/custom/kernel_files.h"
 #include "harness/llama/model_problems.h"

@@ -8,7 +8,7 @@
 #include "harness/core/space.h"
 #include "harness/llama/step_problem.h"
 #include "harness/measure/bench.h"
-#include "harness/results/step_plans.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "harness/core/brief.h"
-#include "harness/core/limits.h"
-#include "harness/llama/gguf_model.h"
+#include "harness/core/op.h"
+#include "harness/llama/gguf.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/tensor_parallel.h"
 #include "harness/llama/weights.h"

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/expression.h"
-#include "harness/core/limits.h"
 
 namespace warptune {
 namespace {

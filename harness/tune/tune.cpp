@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "harness/core/error.h"
-#include "harness/core/message.h"
 #include "harness/core/print.h"
 #include "harness/device/compile.h"
 #include "harness/tune/device_lock.h"

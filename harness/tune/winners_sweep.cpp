@@ -5,7 +5,7 @@
 #include <map>
 
 #include "harness/core/error.h"
-#include "harness/core/problem_pattern.h"
+#include "harness/core/pattern.h"
 #include "harness/tune/sweep_models.h"
 
 namespace warptune {

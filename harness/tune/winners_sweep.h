@@ -8,7 +8,7 @@
 
 namespace warptune {
 
-/// The winners whose key matches `problem` (a regular expression, core/problem_pattern.h; empty: all). Throws
+/// The winners whose key matches `problem` (a regular expression, core/pattern.h; empty: all). Throws
 /// InputError for a wrong expression and, unless there `may_be_none`, where nothing matches.
 std::vector<Winner> winners_of(const OpTable& ops, const Wisdom& wisdom, const std::string& problem,
                                bool may_be_none = false);

@@ -47,15 +47,15 @@ void check_inputs(const Op& op, const Problem& problem, const InputChanges& chan
   for (const InputChange& change : changes) {
     const auto spec = std::ranges::find(specs, change.tensor, &TensorSpec::name);
     if (spec == specs.end())
-      throw InputError(fmt::format("{} has no tensor '{}'{}", problem.key(), brief(change.tensor),
-                                   did_you_mean(change.tensor, known, "its inputs are")));
+      throw InputError("{} has no tensor '{}'{}", problem.key(), brief(change.tensor),
+                       did_you_mean(change.tensor, known, "its inputs are"));
     if (!can_change(*spec))
-      throw InputError(fmt::format(
-          "'{}' of {} is {}; only inputs of fp32, fp16 or bf16 are changed, here {}", change.tensor,
-          problem.key(), spec->role == Role::output ? "an output" : name_of(spec->dtype), listed(known)));
+      throw InputError("'{}' of {} is {}; only inputs of fp32, fp16 or bf16 are changed, here {}",
+                       change.tensor, problem.key(),
+                       spec->role == Role::output ? "an output" : name_of(spec->dtype), listed(known));
     if (change.value && spec->count() > kMaxListed)
-      throw InputError(fmt::format("'{}' of {} has {} elements; 'value' takes tensors of at most {}",
-                                   change.tensor, problem.key(), spec->count(), kMaxListed));
+      throw InputError("'{}' of {} has {} elements; 'value' takes tensors of at most {}", change.tensor,
+                       problem.key(), spec->count(), kMaxListed);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "harness/core/error.h"
-#include "harness/core/reference_array.h"
 
 namespace warptune {
 namespace {
@@ -23,7 +22,7 @@ void run_reference_kernel(Device& device, const KernelReference& reference, cons
   try {
     plan = device.prepare(*reference.variant, problem, {});
   } catch (const CompileError& e) {
-    throw InputError(fmt::format("the reference of op '{}' does not compile: {}", problem.op, e.what()));
+    throw InputError("the reference of op '{}' does not compile: {}", problem.op, e.what());
   }
   const Inputs inputs(specs, seed);
   std::vector<Buffer> buffers;

@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "harness/results/samples_file.h"
+#include "harness/results/sweep_file.h"
 #include "tests/program.h"
 
 namespace warptune {

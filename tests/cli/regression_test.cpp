@@ -13,7 +13,7 @@
 
 #include "harness/results/csv.h"
 #include "harness/results/history.h"
-#include "harness/results/samples_file.h"
+#include "harness/results/sweep_file.h"
 #include "tests/files.h"
 #include "tests/program.h"
 

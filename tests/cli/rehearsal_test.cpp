@@ -38,7 +38,7 @@ TEST(Rehearsal, OnTheHostOrOfAnUnknownArchitectureIsOneSentence) {
     for (const auto& [options, sentence] :
          {std::pair{" --as sm_80 --device host",
                     "'host' (x86_64) cannot run as sm_80: it takes a GPU of a newer architecture"},
-          {" --device host --as sm_70", "unknown architecture 'sm_70'; known are sm_80 "}}) {
+          {" --device host --as sm_70", "unknown architecture 'sm_70'; known are sm_80, "}}) {
       const auto ended = run_shell("{} " + command + options, "2>&1 >/dev/null");
       EXPECT_EQ(ended.code, 2) << command << options << ended.text;
       EXPECT_NE(ended.text.find(sentence), std::string::npos) << command << options << ": " << ended.text;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 
 namespace warptune {
 namespace {

@@ -39,7 +39,7 @@ TEST(FactsAs, HasTheFeaturesAndLimitsOfTheOlderArchitecture) {
 
 TEST(KnownDevices, HaveFeaturesByTheirComputeCapabilityAndLimitsOfTheirOwn) {
   std::istringstream archs(known_archs());
-  for (std::string arch; archs >> arch;) {
+  for (std::string arch; std::getline(archs >> std::ws, arch, ',');) {
     const DeviceFacts facts = known_device(arch);
     const int number = facts.arch_number();
     EXPECT_EQ(facts.arch, arch);

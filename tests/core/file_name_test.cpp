@@ -1,8 +1,7 @@
-#include "harness/core/file_name.h"
-
 #include <gtest/gtest.h>
 
 #include "harness/core/error.h"
+#include "harness/core/input_file.h"
 
 namespace warptune {
 namespace {

@@ -71,9 +71,9 @@ TEST(Print, AFullDiskIsAnError) {
 TEST(Print, NothingGoesAroundIt) {
   const std::regex direct(
       R"(fmt::print\(|\b(std::)?(printf|puts|putchar|fputs|fwrite|vprintf)\(|std::cout\b)");
-  const std::set<std::string> writers = {"print.cpp", "message.cpp",  // the printers
-                                         "progress.cpp",              // draws a bar
-                                         "standard_streams.cpp"};     // flushes
+  const std::set<std::string> writers = {"print.cpp",              // the printers
+                                         "progress.cpp",           // draws a bar
+                                         "standard_streams.cpp"};  // flushes
   std::size_t seen = 0;
   for (const char* folder : {"harness", "cli"})
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(SOURCE_ROOT) / folder)) {
@@ -84,8 +84,7 @@ TEST(Print, NothingGoesAroundIt) {
         if (!std::regex_search(line, direct)) continue;
         ++seen;
         EXPECT_TRUE(writers.contains(entry.path().filename()))
-            << entry.path() << ": " << line
-            << "\nuse print() (core/print.h) or print_error() (core/message.h)";
+            << entry.path() << ": " << line << "\nuse print() (core/print.h) or print_error() (core/print.h)";
       }
     }
   EXPECT_GT(seen, 0u) << "this test would not see one";

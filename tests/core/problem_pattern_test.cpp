@@ -1,9 +1,8 @@
 // A problem is found by its key and by the label that tables print.
-#include "harness/core/problem_pattern.h"
-
 #include <gtest/gtest.h>
 #include <re2/re2.h>
 
+#include "harness/core/pattern.h"
 #include "harness/core/text_table.h"
 #include "harness/results/wisdom.h"
 #include "tests/files.h"

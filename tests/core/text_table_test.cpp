@@ -37,6 +37,21 @@ TEST(TextTable, WrapsTextAtCommasAndKeepsTheWidth) {
   EXPECT_EQ(first, "attention[batch=1,q_heads=32,       7.25");
 }
 
+TEST(TextTable, WrapsHeadingsBeforeNames) {
+  TextTable table({text_column("op/variant"), {"configs that spill"}}, 44);
+  table.add({"attention_decode/mma_pipelined", "3"});
+  EXPECT_EQ(table.text(),
+            "op/variant                           configs\n"
+            "                                  that spill\n"
+            "attention_decode/mma_pipelined             3\n");
+}
+
+TEST(TextTable, BreaksANameBetweenItsParts) {
+  EXPECT_EQ(wrapped("attention_decode/mma_pipelined", 24),
+            (std::vector<std::string>{"attention_decode/mma_", "pipelined"}));
+  EXPECT_EQ(wrapped("a of snake_case", 12), (std::vector<std::string>{"a of", "snake_case"}));
+}
+
 TEST(TextTable, ColorsOnlyWhereAsked) {
   TextTable table({{"us"}});
   table.add({Cell{"1", Color::red}});

@@ -1,10 +1,9 @@
 // The first files of a kernel of the user compile as they are, for every op.
-#include "harness/custom/skeleton.h"
 
 #include <gtest/gtest.h>
 
 #include "harness/core/space.h"
-#include "harness/custom/kernel_reader.h"
+#include "harness/custom/kernel_files.h"
 #include "tests/custom/kernel_file.h"
 
 namespace warptune {

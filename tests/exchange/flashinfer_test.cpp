@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "harness/core/error.h"
-#include "harness/exchange/flashinfer_export.h"
 #include "harness/exchange/flashinfer_trace.h"
 #include "tests/files.h"
 #include "tests/program.h"

@@ -9,8 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/core/error.h"
-#include "harness/exchange/t4.h"
-#include "harness/results/samples_file.h"
+#include "harness/results/sweep_file.h"
 #include "tests/files.h"
 #include "tests/program.h"
 #include "tests/sweep_rows.h"

@@ -1,12 +1,11 @@
 // Lists of arguments of kernels from files, as parts of the exported struct.
-#include "harness/export/argument_list.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "harness/core/error.h"
+#include "harness/export/launch_model.h"
 
 namespace warptune {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "harness/core/error.h"
 #include "harness/device/compile.h"
-#include "harness/export/args_layout.h"
 #include "tests/support.h"
 #include "variants/table.h"
 

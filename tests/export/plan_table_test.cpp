@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/core/error.h"
-#include "harness/export/export_folder.h"
+#include "harness/export/export_files.h"
 #include "kernels/rms_norm/args.h"
 #include "variants/table.h"
 

@@ -1,5 +1,5 @@
 // The CSV of samples beside a sweep.
-#include "harness/results/samples_file.h"
+#include "harness/results/sweep_file.h"
 #include "tests/fuzz/fuzz_target.h"
 
 using namespace warptune;

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "harness/core/error.h"
-#include "harness/core/message.h"
+#include "harness/core/print.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

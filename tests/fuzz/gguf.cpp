@@ -1,6 +1,6 @@
 // A GGUF file: its header, its config, and every value of the tensors.
-#include "harness/llama/gguf_blocks.h"
-#include "harness/llama/gguf_model.h"
+#include "harness/llama/gguf.h"
+
 #include "harness/llama/weights.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -15,7 +15,7 @@
 #include <regex>
 #include <sstream>
 
-#include "harness/llama/decode_file.h"
+#include "harness/llama/decode_report.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/safetensors.h"
 #include "harness/llama/tuned_dtypes.h"

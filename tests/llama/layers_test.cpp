@@ -10,7 +10,6 @@
 
 #include "harness/core/error.h"
 #include "harness/device/device.h"
-#include "harness/llama/layer_compare.h"
 #include "harness/llama/layer_dump.h"
 #include "harness/llama/safetensors.h"
 #include "tests/program.h"

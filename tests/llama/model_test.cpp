@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "harness/core/error.h"
-#include "harness/llama/decode_file.h"
+#include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
 #include "harness/llama/prompts.h"
 #include "harness/results/source_hash.h"
@@ -494,7 +494,7 @@ TEST(DecodeReport, TimesTheStepAndItsOps) {
   int launches = 0;
   for (const OpTime& op : report.ops) launches += op.count;
   EXPECT_EQ(launches, 2 + 2 * 9 + 3);
-  EXPECT_EQ(to_row(report, rig.device->facts(), "r", "t", "c", "h").size(), decode_columns().size());
+  EXPECT_EQ(to_row(report, rig.device->facts(), {"r", "c", "h"}, "t").size(), decode_columns().size());
   EXPECT_NE(to_text(report).find("tokens/s"), std::string::npos);
   report.floor_us = 2 * report.step.us;
   EXPECT_NE(to_text(report).find("200.0 % reached (above the measured peak: the working set fits the cache)"),

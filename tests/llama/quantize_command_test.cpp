@@ -10,7 +10,7 @@
 
 #include "harness/llama/checkpoint.h"
 #include "harness/llama/quantize_checkpoint.h"
-#include "harness/llama/safetensors_writer.h"
+#include "harness/llama/safetensors.h"
 #include "tests/files.h"
 #include "tests/program.h"
 

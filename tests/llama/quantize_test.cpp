@@ -1,6 +1,4 @@
 // Weights of 16 or 32 bits, quantized: every value against a calculation by hand.
-#include "harness/llama/quantize.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/random.h"
+#include "harness/llama/quantized_matrix.h"
 
 namespace warptune {
 namespace {

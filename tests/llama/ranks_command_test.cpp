@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "harness/device/device.h"
-#include "harness/llama/decode_file.h"
+#include "harness/llama/decode_report.h"
 #include "harness/results/csv.h"
 #include "tests/program.h"
 

@@ -11,7 +11,6 @@
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
 #include "harness/llama/golden.h"
-#include "harness/llama/layer_modules.h"
 #include "harness/llama/model.h"
 #include "harness/llama/prompts.h"
 #include "harness/llama/quantized_matrix.h"

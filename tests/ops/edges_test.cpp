@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "harness/core/launch_limits.h"
 #include "harness/core/space.h"
+#include "harness/core/variant_values.h"
 #include "harness/device/compile.h"
 #include "harness/verify/input_change.h"
 #include "tests/support.h"

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "harness/core/error.h"
-#include "harness/llama/decode_file.h"
+#include "harness/llama/decode_report.h"
 #include "harness/report/page.h"
 #include "harness/report/summary.h"
 #include "harness/results/csv.h"

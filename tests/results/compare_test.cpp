@@ -12,8 +12,8 @@
 #include "harness/results/compare_report.h"
 #include "harness/results/csv.h"
 #include "harness/results/mann_whitney.h"
-#include "harness/results/samples_file.h"
 #include "harness/results/student_t.h"
+#include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
 
 namespace warptune {

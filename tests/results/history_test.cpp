@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "harness/core/error.h"
-#include "harness/results/history_check.h"
 #include "harness/results/sweep_file.h"
 #include "harness/results/timed_config.h"
 #include "tests/files.h"

@@ -10,8 +10,8 @@
 
 #include "harness/core/error.h"
 #include "harness/results/journal.h"
-#include "harness/results/samples_file.h"
 #include "harness/results/source_hash.h"
+#include "harness/results/sweep_file.h"
 #include "tests/sweep_rows.h"
 #include "variants/table.h"
 

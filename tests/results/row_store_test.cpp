@@ -9,7 +9,7 @@
 #include <string>
 
 #include "harness/core/error.h"
-#include "harness/results/samples_file.h"
+#include "harness/results/sweep_file.h"
 #include "tests/sweep_rows.h"
 
 namespace warptune {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "harness/core/error.h"
-#include "harness/results/samples_file.h"
 #include "tests/sweep_rows.h"
 
 namespace warptune {

@@ -1,10 +1,10 @@
 // The part of a wisdom that the regression gate times.
-#include "harness/results/watch.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
+
+#include "harness/results/wisdom_export.h"
 
 namespace warptune {
 namespace {

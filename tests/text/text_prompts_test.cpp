@@ -1,10 +1,9 @@
-#include "harness/text/text_prompts.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
 
 #include "harness/core/error.h"
+#include "harness/text/text_process.h"
 
 namespace warptune {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "harness/core/error.h"
 #include "harness/device/device.h"
-#include "harness/report/results_set.h"
-#include "harness/results/special_rows.h"
+#include "harness/report/summary.h"
+#include "harness/results/sweep_file.h"
 #include "harness/results/timed_config.h"
 #include "harness/search/simulate.h"
 #include "harness/tune/device_rows.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "harness/results/csv.h"
-#include "harness/results/special_rows.h"
+#include "harness/results/sweep_file.h"
 #include "harness/results/wisdom.h"
 #include "tests/program.h"
 
