@@ -277,6 +277,21 @@ TEST(Report, RendersInABrowserWithoutAnError) {
     expect_text(shown, text);
 }
 
+TEST(Report, TheRooflineOfAHostHasNoPeak) {
+  if (browser().empty()) GTEST_SKIP() << "no chromium here";
+  const fs::path results = sample_results();
+  std::string facts = text_of(results / "device.json");
+  for (const char* rate : {"958.5", "63.4"}) facts.replace(facts.find(rate), std::strlen(rate), "0.0");
+  std::ofstream(results / "device.json") << facts;
+  const fs::path folder = fs::path(::testing::TempDir()) / "report_host";
+  fs::create_directories(folder);
+  std::ofstream(folder / "report.html") << report_page(ops(), read_results({results}), "Host");
+  const Rendered page = render(folder / "report.html");
+  EXPECT_TRUE(page.console.empty()) << page.console.front();
+  expect_text(page.dom, "data-drawn=\"yes\"");
+  expect_text(page.dom, "reads: 4682 GB/s");
+}
+
 /// What a script says that uses a page as a reader does: it gets the document `d` and its window `w`.
 std::string used(const fs::path& folder, const std::string& html, const std::string& script) {
   std::ofstream(folder / "page.html") << html;
