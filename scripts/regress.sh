@@ -2,8 +2,8 @@
 # The regression gate: times a baseline's winners on this machine, compares, and times rows that seem slower again.
 # Exit codes are those of `warptune compare`.
 #   scripts/regress.sh [--history DIR] [BASELINE]
-#                                            BASELINE: results/baseline/<device> (wisdom.json, regress.csv); DIR keeps
-#                                            the rows of each run (warptune history)
+#                                            BASELINE: results/baseline/<device> (wisdom.json, regress.csv), by default
+#                                            the one of this device; DIR keeps the rows of each run (warptune history)
 #   scripts/regress.sh --record WISDOM       makes the baseline of this machine from a wisdom file: its steps, and of each
 #                                            kernel the three problems that take longest; says what it does not watch
 # Environment: WARPTUNE (the program), DEVICE (auto), RUNS (3), MIN_EFFECT (2%), OUT (out/regress), BASELINES
@@ -48,9 +48,13 @@ if [ "${1:-}" = --record ]; then
 fi
 baseline=${1:-}
 if [ -z "$baseline" ]; then
-  found=("$baselines"/*/wisdom.json)
+  found=("$baselines"/*/regress.csv)
   [ -f "${found[0]}" ] || fail "there is no baseline; make one with --record WISDOM"
-  [ ${#found[@]} = 1 ] || fail "there are several baselines; name one: ${found[*]%/wisdom.json}"
+  if [ ${#found[@]} -gt 1 ]; then  # that of the device
+    name=$("$warptune" devices | awk -F '  +' -v on="$device" '/^[^ ]/ && (on == "auto" || on == $1) { print $2; exit }')
+    mapfile -t found < <(awk -F, -v name="$name" 'FNR == 2 && $6 == name { print FILENAME }' "${found[@]}")
+    [ ${#found[@]} = 1 ] || fail "$baselines has not one baseline of ${name:-$device}; name one, or make it with --record"
+  fi
   baseline=$(dirname "${found[0]}")
 fi
 [ -f "$baseline/wisdom.json" ] && [ -f "$baseline/regress.csv" ] ||

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "harness/core/text_table.h"
+#include "harness/report/summary.h"
 #include "harness/results/published.h"
 #include "harness/results/sha256.h"
 
@@ -15,18 +16,26 @@ namespace warptune {
 
 extern const char kReportTemplate[];  // template.html, embedded at build time
 
-// What plots use of a winner and a step. A time that is NaN becomes null.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, device, op, problem, variant, config, run_id, time_us, floor_us,
-                                   pct_floor, bytes, flops, naive_us, vendor_us, vendor)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepPart, role, problem, variant, count, us)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Step, device, model, plan_set, batch, context, us_per_token, sum_of_ops_us,
-                                   floor_us, parts)
-
 namespace {
 
 using Json = nlohmann::json;
 
-/// The columns of a row that plots use. Texts repeat, so a row holds indices into one list of texts.
+/// Texts repeat, so a line of a table holds indices into one list of texts.
+class TextPool {
+ public:
+  std::size_t place_of(const std::string& text) {
+    const auto [it, is_new] = index_.try_emplace(text, texts_.size());
+    if (is_new) texts_.push_back(text);
+    return it->second;
+  }
+  const Json& texts() const { return texts_; }
+
+ private:
+  Json texts_ = Json::array();
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+/// The columns of a row that plots use.
 constexpr const char* kTexts[] = {"run_id", "timestamp_utc", "device", "problem",  "variant",
                                   "config", "status",        "cache",  "throttled"};
 constexpr const char* kRole = "role";  // a text too
@@ -34,25 +43,21 @@ constexpr std::string_view kRoles[] = {"first", "finalist", "aside"};
 constexpr const char* kNumbers[] = {"time_us",      "ci_low_us",     "ci_high_us", "pct_floor",
                                     "sm_clock_mhz", "temperature_c", "power_w"};
 
-Json rows_json(const std::vector<CsvRow>& rows) {
-  Json texts = Json::array(), table = Json::array();
-  std::unordered_map<std::string, std::size_t> index;
-  const auto place_of = [&](const std::string& text) {
-    const auto [it, is_new] = index.try_emplace(text, texts.size());
-    if (is_new) texts.push_back(text);
-    return it->second;
-  };
+Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json rows_json(const std::vector<CsvRow>& rows, TextPool& pool) {
+  Json table = Json::array();
   const std::vector<RowRole> roles = roles_of(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Json line = Json::array();
-    for (const char* column : kTexts) line.push_back(place_of(field(rows[i], column)));
-    line.push_back(place_of(std::string(kRoles[static_cast<int>(roles[i])])));
-    for (const char* column : kNumbers) line.push_back(number(rows[i], column));
+    for (const char* column : kTexts) line.push_back(pool.place_of(field(rows[i], column)));
+    line.push_back(pool.place_of(std::string(kRoles[static_cast<int>(roles[i])])));
+    for (const char* column : kNumbers) line.push_back(json_number(number(rows[i], column)));
     table.push_back(std::move(line));
   }
   Json text_columns = kTexts;
   text_columns.push_back(kRole);
-  return {{"text_columns", text_columns}, {"number_columns", kNumbers}, {"texts", texts}, {"table", table}};
+  return {{"text_columns", text_columns}, {"number_columns", kNumbers}, {"table", table}};
 }
 
 Json devices_json(const std::vector<DeviceFacts>& devices) {
@@ -106,7 +111,7 @@ Json history_json(const ResultsSet& set) {
     one["since"] = row.since;
     one["commit"] = row.commit;
     one["cause"] = row.cause;
-    one["effect"] = row.effect;
+    one["effect"] = json_number(row.effect);
   }
   return {{"runs", std::move(runs)}, {"series", std::move(series)}};
 }
@@ -123,11 +128,42 @@ std::string published(const OpTable& ops, const Best& b) {
   return entry ? published_time(b.device, entry->op, b.problem) : std::string();
 }
 
-Json winners_json(const OpTable& ops, const std::vector<Best>& winners) {
-  Json list = winners;
-  for (std::size_t i = 0; i < winners.size(); ++i) {
-    list[i]["label"] = label_of_row(ops, winners[i]);
-    list[i]["published"] = published(ops, winners[i]);
+Json winners_json(const OpTable& ops, const std::vector<Best>& winners, TextPool& pool) {
+  Json table = Json::array();
+  for (const Best& b : winners) {
+    Json line = Json::array();
+    for (const std::string& text : {b.device, b.op, b.problem, label_of_row(ops, b), b.variant, b.config,
+                                    b.run_id, b.vendor, published(ops, b)})
+      line.push_back(pool.place_of(text));
+    for (const double value : {b.time_us, b.floor_us, b.pct_floor, b.bytes, b.flops, b.naive_us, b.vendor_us})
+      line.push_back(json_number(value));
+    table.push_back(std::move(line));
+  }
+  return {{"text_columns",
+           {"device", "op", "problem", "label", "variant", "config", "run_id", "vendor", "published"}},
+          {"number_columns", {"time_us", "floor_us", "pct_floor", "bytes", "flops", "naive_us", "vendor_us"}},
+          {"table", table}};
+}
+
+Json steps_json(const std::vector<Step>& steps) {
+  Json list = Json::array();
+  for (const Step& s : steps) {
+    Json parts = Json::array();
+    for (const StepPart& p : s.parts)
+      parts.push_back({{"role", p.role},
+                       {"problem", p.problem},
+                       {"variant", p.variant},
+                       {"count", p.count},
+                       {"us", json_number(p.us)}});
+    list.push_back({{"device", s.device},
+                    {"model", s.model},
+                    {"plan_set", s.plan_set},
+                    {"batch", s.batch},
+                    {"context", s.context},
+                    {"us_per_token", json_number(s.us_per_token)},
+                    {"sum_of_ops_us", json_number(s.sum_of_ops_us)},
+                    {"floor_us", json_number(s.floor_us)},
+                    {"parts", parts}});
   }
   return list;
 }
@@ -140,10 +176,9 @@ std::string code(const std::string& text) {
   return "<code>" + out + "</code>";
 }
 
-/// The cell of a number: its sort key, and a text of four digits.
+/// The cell of a number, a text of four digits.
 std::string cell(double value, const std::string& text) {
-  return std::isfinite(value) ? fmt::format("<td class=\"n\" data-value=\"{:.6g}\">{}</td>", value, text)
-                              : std::string("<td class=\"n\" data-value=\"\">–</td>");
+  return "<td>" + (std::isfinite(value) ? text : std::string("–")) + "</td>";
 }
 
 /// "22.48", "1234", "< 0.001".
@@ -159,16 +194,16 @@ std::string winner_rows(const OpTable& ops, const std::vector<Best>& winners) {
     const bool slowed = !b.throttled.empty() && b.throttled != "none";
     const std::string others = published(ops, b);
     html += fmt::format(
-        "<tr id=\"row-{}\" data-device=\"{}\"><td class=\"n\" data-value=\"{}\"><button "
-        "aria-expanded=\"false\">{}</button></td><td>{}</td><td>{}{} {}</td>{}{}{}{}{}{}</tr>\n",
-        n + 1, html_text(b.device), n + 1, n + 1, code(label_of_row(ops, b)), html_text(b.variant),
+        "<tr id=\"row-{0}\"><td><button>{0}</button></td><td>{1}</td><td>{2}{3} "
+        "{4}</td>{5}{6}{7}{8}{9}{10}</tr>\n",
+        n + 1, code(label_of_row(ops, b)), html_text(b.variant),
         slowed ? fmt::format(" <strong>(throttled: {})</strong>", html_text(b.throttled)) : "",
         code(b.config), cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
-        cell(b.pct_floor, fmt::format("{:.1f} %<meter min=\"0\" max=\"100\" value=\"{:.1f}\"></meter>",
-                                      b.pct_floor, std::min(100.0, b.pct_floor))),
+        cell(b.pct_floor, fmt::format("{0:.1f} %<meter value=\"{1:.3f}\"></meter>", b.pct_floor,
+                                      std::min(1.0, b.pct_floor / 100))),
         cell(b.naive_us / b.time_us, fmt::format("{:.2f} ×", b.naive_us / b.time_us)),
         cell(b.vendor_us / b.time_us, fmt::format("{:.2f} ×", b.vendor_us / b.time_us)),
-        cell(others.empty() ? NAN : std::stod(others), html_text(others)));
+        cell(others.empty() ? NAN : 0, html_text(others)));
     ++n;
   }
   return html;
@@ -220,11 +255,13 @@ std::string report_page(const OpTable& ops, const ResultsSet& set, const std::st
   if (!notes.empty())
     notes = fmt::format("<details class=\"note\"><summary>{}</summary><ul>\n{}</ul></details>",
                         counted(set.notes.size(), "note"), notes);
-  const Json data = {{"devices", devices_json(set.devices)},
-                     {"rows", rows_json(set.rows)},
-                     {"winners", winners_json(ops, winners)},
-                     {"history", history_json(set)},
-                     {"steps", steps_of(ops, set, winners)}};
+  TextPool pool;
+  Json data = {{"devices", devices_json(set.devices)},
+               {"rows", rows_json(set.rows, pool)},
+               {"winners", winners_json(ops, winners, pool)},
+               {"history", history_json(set)},
+               {"steps", steps_json(steps_of(ops, set, winners))}};
+  data["texts"] = pool.texts();
   std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
   return filled(kReportTemplate, {{"policy", policy(kReportTemplate)},

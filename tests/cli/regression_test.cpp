@@ -191,6 +191,10 @@ TEST_F(StepRegression, TheGateRecordsWhatItWatchesAndSaysWhatNot) {
     return std::ranges::any_of(read_csv(csv), [](const auto& row) { return row.at("op") == "step"; });
   };
   EXPECT_TRUE(has_step(folder_ / "baseline/host/regress.csv"));
+  fs::create_directories(folder_ / "baseline/h200");  // of another device
+  for (const char* name : {"regress.csv", "wisdom.json"})
+    fs::copy_file(SOURCE_ROOT "/results/baseline/h200/" + std::string(name),
+                  folder_ / "baseline/h200" / name);
   const Ended again = testing::run_shell(gate + "--history " + (folder_ / "history").string());
   EXPECT_EQ(again.code, 0) << again.text;
   EXPECT_TRUE(has_step(folder_ / "gate/regress.csv"));

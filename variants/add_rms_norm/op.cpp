@@ -1,8 +1,7 @@
 // The op add_rms_norm. The sum is rounded to dtype before the norm, as in a model without the
 // fusion.
-#include <cmath>
-
 #include "kernels/add_rms_norm/args.h"
+#include "variants/helpers/normalize.h"
 #include "variants/helpers/specs.h"
 #include "variants/ops.h"
 
@@ -24,7 +23,7 @@ Op add_rms_norm() {
       .fields = {field("x", &AddRmsNormArgs::x), field("residual", &AddRmsNormArgs::residual),
                  field("weight", &AddRmsNormArgs::weight),
                  field("residual_out", &AddRmsNormArgs::residual_out), field("y", &AddRmsNormArgs::y),
-                 field("tokens", &AddRmsNormArgs::tokens), field("eps", &AddRmsNormArgs::eps, 1e-5f)},
+                 field("tokens", &AddRmsNormArgs::tokens), field("eps", &AddRmsNormArgs::eps, kRmsNormEps)},
       .cost =
           [](const Problem& p) {
             const double n = p["tokens"] * p["hidden"], b = size_of(p.dtype);
@@ -33,19 +32,13 @@ Op add_rms_norm() {
       .units = [](const Problem& p) { return p["tokens"]; },
       .reference =
           [](const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
-            const Values x = in["x"], residual = in["residual"], weight = in["weight"];
+            const Values residual = in["residual"];
             const std::int64_t hidden = p["hidden"], first = token * hidden;
-            std::vector<double> sum(hidden), y(hidden);
-            double squares = 0;
-            for (std::int64_t i = 0; i < hidden; ++i) {
-              const double s = round_to(p.dtype, x[first + i] + residual[first + i]);
-              sum[i] = s;
-              squares += s * s;
-            }
-            const double scale = 1 / std::sqrt(squares / hidden + 1e-5f);
-            for (std::int64_t i = 0; i < hidden; ++i) y[i] = sum[i] * scale * weight[i];
+            std::vector<double> sum = row_of(in["x"], token, hidden);
+            for (std::int64_t i = 0; i < hidden; ++i)
+              sum[i] = round_to(p.dtype, sum[i] + residual[first + i]);
+            out.put("y", first, normalized_row(sum, in["weight"]));
             out.put("residual_out", first, std::move(sum));
-            out.put("y", first, std::move(y));
           },
       .tolerance = [](const Problem& p) { return with_long_sum(default_tolerance(p.dtype, 2), p["hidden"]); },
   };

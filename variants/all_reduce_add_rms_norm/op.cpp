@@ -1,7 +1,6 @@
 // The op all_reduce_add_rms_norm: what follows a GEMM whose rows are split over ranks.
-#include <cmath>
-
 #include "kernels/all_reduce_add_rms_norm/args.h"
+#include "variants/helpers/normalize.h"
 #include "variants/helpers/ranks.h"
 #include "variants/ops.h"
 
@@ -30,7 +29,7 @@ Op all_reduce_add_rms_norm() {
                  field("weight", &AllReduceAddRmsNormArgs::weight),
                  field("residual_out", &AllReduceAddRmsNormArgs::residual_out),
                  field("y", &AllReduceAddRmsNormArgs::y), field("tokens", &AllReduceAddRmsNormArgs::tokens),
-                 field("eps", &AllReduceAddRmsNormArgs::eps, 1e-5f)},
+                 field("eps", &AllReduceAddRmsNormArgs::eps, kRmsNormEps)},
       .cost =
           [](const Problem& p) {
             const double n = p["tokens"] * p["hidden"], b = size_of(p.dtype);
@@ -39,19 +38,15 @@ Op all_reduce_add_rms_norm() {
       .units = [](const Problem& p) { return p["tokens"]; },
       .reference =
           [](const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
-            const Values x = in["x"], residual = in["residual"], weight = in["weight"];
+            const Values x = in["x"], residual = in["residual"];
             const std::int64_t hidden = p["hidden"], first = token * hidden, all = p["tokens"] * hidden;
-            std::vector<double> sum(hidden), y(hidden);
-            double squares = 0;
+            std::vector<double> sum(hidden);
             for (std::int64_t i = 0; i < hidden; ++i) {
               const double reduced = round_to(p.dtype, sum_over_ranks(p, x, all, first + i));
               sum[i] = round_to(p.dtype, reduced + residual[first + i]);
-              squares += sum[i] * sum[i];
             }
-            const double scale = 1 / std::sqrt(squares / hidden + 1e-5f);
-            for (std::int64_t i = 0; i < hidden; ++i) y[i] = sum[i] * scale * weight[i];
+            out.put("y", first, normalized_row(sum, in["weight"]));
             out.put("residual_out", first, std::move(sum));
-            out.put("y", first, std::move(y));
           },
       .tolerance = [](const Problem& p) { return with_long_sum(default_tolerance(p.dtype, 3), p["hidden"]); },
   };

@@ -5,10 +5,6 @@
 namespace warptune {
 
 std::vector<Variant> causal_mask_cuda() {
-  std::vector<Expression> constraints = vec_constraints("max_k_len");
-  constraints.insert(
-      constraints.end(),
-      {"block * unroll <= 2048", "unroll == 1 || block * vec * unroll <= batch * max_q_len * max_k_len"});
   return {
       {
           .name = "naive",
@@ -22,7 +18,9 @@ std::vector<Variant> causal_mask_cuda() {
           .name = "vectorized",
           .idea = "Vectorized stores: the mask as one run of vectors, several per thread.",
           .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter()},
-          .constraints = constraints,
+          .constraints = vec_constraints(
+              "max_k_len", {"block * unroll <= 2048",
+                            "unroll == 1 || block * vec * unroll <= batch * max_q_len * max_k_len"}),
           .stages = {{.file = "causal_mask/vectorized.cu",
                       .kernel = "causal_mask_vectorized<{dtype}, {max_q_len}, {max_k_len}, {block}, "
                                 "{unroll}, {vec}, {cache_hint}>",

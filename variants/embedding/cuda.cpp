@@ -6,10 +6,6 @@
 namespace warptune {
 
 std::vector<Variant> embedding_cuda() {
-  std::vector<Expression> constraints = vec_constraints("hidden");
-  constraints.insert(constraints.end(),
-                     {"block * unroll <= 2048", "unroll == 1 || block * vec * unroll <= tokens * hidden",
-                      "cache_hint == none || tokens >= 256"});
   return {
       {
           .name = "naive",
@@ -23,7 +19,9 @@ std::vector<Variant> embedding_cuda() {
           .name = "vectorized",
           .idea = "Gather of rows as one run of vectors, several loads in flight per thread.",
           .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter()},
-          .constraints = constraints,
+          .constraints = vec_constraints(
+              "hidden", {"block * unroll <= 2048", "unroll == 1 || block * vec * unroll <= tokens * hidden",
+                         "cache_hint == none || tokens >= 256"}),
           .stages = {{.file = "embedding/vectorized.cu",
                       .kernel = "embedding_vectorized<{dtype}, {vocab}, {hidden}, {block}, {unroll}, {vec}, "
                                 "{cache_hint}>",

@@ -37,12 +37,8 @@ Op embedding() {
       .units = [](const Problem& p) { return p["tokens"]; },
       .reference =
           [](const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
-            const std::int64_t hidden = p["hidden"];
-            const Values table = in["table"];
-            const std::int64_t id = in["ids"][token];
-            std::vector<double> y(hidden);
-            for (std::int64_t i = 0; i < hidden; ++i) y[i] = table[id * hidden + i];
-            out.put("y", token * hidden, std::move(y));
+            const std::int64_t hidden = p["hidden"], id = in["ids"][token];
+            out.put("y", token * hidden, row_of(in["table"], id, hidden));
             if (token == 0) out.put("bad_token", 0, {0});
           },
       .tolerance = [](const Problem&) { return Tolerance{}; },  // a copy

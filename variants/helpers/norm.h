@@ -9,17 +9,6 @@ namespace warptune {
 /// `op`: the kernels' names begin with it. `max_elements`: elements of several rows that a thread of
 /// `vectorized` may hold.
 inline std::vector<Variant> norm_variants(const std::string& op, int max_elements) {
-  std::vector<Expression> vectorized = vec_constraints("hidden"), warp_per_row = vectorized;
-  const std::vector<Expression> both = {"rows == 1 || rows <= tokens", "cache_hint == none || tokens >= 256",
-                                        kPdlConstraint};
-  vectorized.insert(vectorized.end(), both.begin(), both.end());
-  vectorized.insert(
-      vectorized.end(),
-      {"block * vec <= 2 * hidden || block == 64",
-       fmt::format("rows == 1 ? hidden <= 64 * block : rows * max(hidden, block * vec) <= {} * block",
-                   max_elements)});
-  warp_per_row.insert(warp_per_row.end(), both.begin(), both.end());
-  warp_per_row.push_back("rows <= 8 || hidden * dtype_bytes <= 4096");  // otherwise registers spill
   return {
       {
           .name = "naive",
@@ -38,7 +27,12 @@ inline std::vector<Variant> norm_variants(const std::string& op, int max_element
                          vec_parameter(),
                          cache_hint_parameter(true),
                          pdl_parameter()},
-          .constraints = vectorized,
+          .constraints = vec_constraints(
+              "hidden",
+              {"rows == 1 || rows <= tokens", "cache_hint == none || tokens >= 256", kPdlConstraint,
+               "block * vec <= 2 * hidden || block == 64",
+               fmt::format("rows == 1 ? hidden <= 64 * block : rows * max(hidden, block * vec) <= {} * block",
+                           max_elements)}),
           .stages = {{.file = "rms_norm/vectorized.cu",
                       .kernel = op + "_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {cache_hint}>",
                       .geometry = row_launch("ceil_div(tokens, rows)", "pdl")}},
@@ -50,7 +44,9 @@ inline std::vector<Variant> norm_variants(const std::string& op, int max_element
                          vec_parameter(),
                          cache_hint_parameter(),
                          pdl_parameter()},
-          .constraints = warp_per_row,
+          .constraints = vec_constraints(
+              "hidden", {"rows == 1 || rows <= tokens", "cache_hint == none || tokens >= 256", kPdlConstraint,
+                         "rows <= 8 || hidden * dtype_bytes <= 4096"}),  // otherwise registers spill
           .stages =
               {{.file = "rms_norm/warp_per_row.cu",
                 .kernel = op + "_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {cache_hint}>",

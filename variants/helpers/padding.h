@@ -9,10 +9,6 @@ namespace warptune {
 inline std::vector<Variant> padding_variants(const std::string& op, const std::string& naive_idea,
                                              const std::string& vectorized_idea,
                                              const std::string& more = "") {
-  std::vector<Expression> constraints = vec_constraints("hidden");
-  constraints.insert(constraints.end(), {"block * unroll <= 2048",
-                                         "unroll == 1 || block * vec * unroll <= batch * max_q_len * hidden",
-                                         "cache_hint == none || batch * max_q_len >= 256"});
   return {
       {
           .name = "naive",
@@ -28,7 +24,10 @@ inline std::vector<Variant> padding_variants(const std::string& op, const std::s
           .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter()},
           .derived = {{"many_rows", "batch * max_q_len > 2147483647",
                        "whether an int does not count the rows"}},
-          .constraints = constraints,
+          .constraints =
+              vec_constraints("hidden", {"block * unroll <= 2048",
+                                         "unroll == 1 || block * vec * unroll <= batch * max_q_len * hidden",
+                                         "cache_hint == none || batch * max_q_len >= 256"}),
           .stages = {{.file = op + "/vectorized.cu",
                       .kernel = op + "_vectorized<{dtype}, {hidden}, {block}, {unroll}, {vec}, {cache_hint}" +
                                 more + ">",

@@ -27,6 +27,13 @@ inline TensorSpec given_ints(std::string name, std::vector<std::int64_t> shape,
   return spec;
 }
 
+/// Row `row` of a tensor with rows of `length` elements.
+inline std::vector<double> row_of(const Values& values, std::int64_t row, std::int64_t length) {
+  std::vector<double> elements(length);
+  for (std::int64_t i = 0; i < length; ++i) elements[i] = values[row * length + i];
+  return elements;
+}
+
 inline const std::vector<std::string> kNoYes = {"no", "yes"};
 /// An optional dim, 0 by default: a choice of these labels, or a number.
 inline Dim feature(std::string name, std::string doc, std::vector<std::string> labels = {}) {

@@ -21,9 +21,11 @@ inline Parameter cache_hint_parameter(bool evict_first = false) {
   return p;
 }
 
-/// A vector has at most 16 bytes and divides the row. Rows of odd length keep one value, the narrowest.
-inline std::vector<Expression> vec_constraints(const Expression& length) {
-  return {"vec * dtype_bytes <= 16", length % "vec" == 0 || "vec == 2"};
+/// Those of vec_parameter(), then others. A vector has at most 16 bytes and divides the row. Rows of odd
+/// length keep one value, the narrowest.
+inline std::vector<Expression> vec_constraints(const Expression& length, std::vector<Expression> others) {
+  others.insert(others.begin(), {"vec * dtype_bytes <= 16", length % "vec" == 0 || "vec == 2"});
+  return others;
 }
 
 /// One block per row.

@@ -37,11 +37,8 @@ Op remove_padding() {
       .units = packed_tokens,
       .reference =
           [](const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
-            const Values x = in["x"];
             const std::int64_t hidden = p["hidden"], from = token + in["padding_offset"][token];
-            std::vector<double> y(hidden);
-            for (std::int64_t i = 0; i < hidden; ++i) y[i] = x[from * hidden + i];
-            out.put("y", token * hidden, std::move(y));
+            out.put("y", token * hidden, row_of(in["x"], from, hidden));
           },
       .tolerance = [](const Problem&) { return Tolerance{}; },  // a copy
   };

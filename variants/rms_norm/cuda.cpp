@@ -4,9 +4,6 @@
 
 namespace warptune {
 
-std::vector<Variant> rms_norm_cuda() {
-  auto variants = norm_variants("rms_norm", 64);
-  return variants;
-}
+std::vector<Variant> rms_norm_cuda() { return norm_variants("rms_norm", 64); }
 
 }  // namespace warptune

@@ -1,7 +1,6 @@
 // The op rms_norm. Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
-#include <cmath>
-
 #include "kernels/rms_norm/args.h"
+#include "variants/helpers/normalize.h"
 #include "variants/helpers/specs.h"
 #include "variants/ops.h"
 
@@ -21,7 +20,7 @@ Op rms_norm() {
           },
       .fields = {field("x", &RmsNormArgs::x), field("weight", &RmsNormArgs::weight),
                  field("y", &RmsNormArgs::y), field("tokens", &RmsNormArgs::tokens),
-                 field("eps", &RmsNormArgs::eps, 1e-5f)},
+                 field("eps", &RmsNormArgs::eps, kRmsNormEps)},
       .cost =
           [](const Problem& p) {
             const double n = p["tokens"] * p["hidden"], b = size_of(p.dtype);
@@ -30,14 +29,8 @@ Op rms_norm() {
       .units = [](const Problem& p) { return p["tokens"]; },
       .reference =
           [](const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
-            const Values x = in["x"], weight = in["weight"];
-            const std::int64_t hidden = p["hidden"], first = token * hidden;
-            double sum = 0;
-            for (std::int64_t i = 0; i < hidden; ++i) sum += x[first + i] * x[first + i];
-            const double scale = 1 / std::sqrt(sum / hidden + 1e-5f);
-            std::vector<double> y(hidden);
-            for (std::int64_t i = 0; i < hidden; ++i) y[i] = x[first + i] * scale * weight[i];
-            out.put("y", first, std::move(y));
+            const std::int64_t hidden = p["hidden"];
+            out.put("y", token * hidden, normalized_row(row_of(in["x"], token, hidden), in["weight"]));
           },
       .tolerance = [](const Problem& p) { return with_long_sum(default_tolerance(p.dtype), p["hidden"]); },
   };

@@ -5,9 +5,6 @@
 namespace warptune {
 
 std::vector<Variant> softmax_cuda() {
-  std::vector<Expression> constraints = vec_constraints("kv_len");
-  constraints.insert(constraints.end(), {"kv_len <= 64 * block", "block == 32 || block < 2 * kv_len",
-                                         "rows == 1 || (block == 32 && rows <= batch * q_heads * q_len)"});
   return {
       {
           .name = "naive",
@@ -24,7 +21,9 @@ std::vector<Variant> softmax_cuda() {
                          {"rows", {1, 2, 4, 8}, "rows per block"},
                          vec_parameter(),
                          cache_hint_parameter()},
-          .constraints = constraints,
+          .constraints =
+              vec_constraints("kv_len", {"kv_len <= 64 * block", "block == 32 || block < 2 * kv_len",
+                                         "rows == 1 || (block == 32 && rows <= batch * q_heads * q_len)"}),
           .stages = {{.file = "softmax/vectorized.cu",
                       .kernel = "softmax_vectorized<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}, "
                                 "{rows}, {vec}, {cache_hint}>",

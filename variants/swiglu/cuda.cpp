@@ -5,10 +5,6 @@
 namespace warptune {
 
 std::vector<Variant> swiglu_cuda() {
-  std::vector<Expression> constraints = vec_constraints("intermediate");
-  constraints.insert(constraints.end(), {"block * unroll <= 2048",
-                                         "unroll == 1 || block * vec * unroll <= tokens * intermediate",
-                                         "cache_hint == none || tokens >= 256", kPdlConstraint});
   return {
       {
           .name = "naive",
@@ -23,7 +19,10 @@ std::vector<Variant> swiglu_cuda() {
           .idea = "Vectorized loads, several vectors of gate and up in flight per thread.",
           .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter(true),
                          pdl_parameter()},
-          .constraints = constraints,
+          .constraints =
+              vec_constraints("intermediate", {"block * unroll <= 2048",
+                                               "unroll == 1 || block * vec * unroll <= tokens * intermediate",
+                                               "cache_hint == none || tokens >= 256", kPdlConstraint}),
           .stages =
               {{.file = "swiglu/vectorized.cu",
                 .kernel =

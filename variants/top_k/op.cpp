@@ -44,9 +44,7 @@ std::uint32_t word_of(const Values& values, std::int64_t i) { return static_cast
 /// The logits of a row after the repetition penalty, which is defined in fp32.
 std::vector<double> scores_of(const Problem& p, const Inputs& in, std::int64_t row) {
   const std::int64_t vocab = p["vocab"];
-  const Values logits = in["logits"];
-  std::vector<double> x(vocab);
-  for (std::int64_t i = 0; i < vocab; ++i) x[i] = logits[row * vocab + i];
+  std::vector<double> x = row_of(in["logits"], row, vocab);
   if (p["repetition_penalty"] == 0) return x;
   const Values ids = in["ids"], seen = in["seen"];
   for (std::int64_t i = 0; i < vocab; ++i) {
