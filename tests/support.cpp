@@ -42,7 +42,7 @@ void compile_ahead(const DeviceFacts& facts, std::span<const ChosenConfig> confi
 /// Fails if a kernel uses more shared memory than its variant declares, or less without static shared memory.
 void expect_declared_shared_bytes(const ChosenConfig& c, const DeviceFacts& facts, std::int64_t used) {
   constexpr std::int64_t kReservedBytes = 1024;  // of each block on an SM
-  const VariantValues values(*c.variant, c.problem, c.config, facts);
+  const VariantValues values(*c.variant, c.problem, c.config, &facts);
   const std::int64_t declared = values.integer(c.variant->limits.shared_bytes);
   if (declared == 0) return;
   std::int64_t dynamic = 0;

@@ -160,7 +160,7 @@ Config Space::at(std::int64_t index) const {
 
 std::vector<double> Space::values_of(const Config& config) const {
   std::vector<double> values;
-  for (const Parameter& p : parameters_) values.push_back(static_cast<double>(config[p.name]));
+  for (const Parameter& p : parameters_) values.push_back(static_cast<double>(value_of(p, config)));
   values.insert(values.end(), fixed_.begin(), fixed_.end());
   values.resize(rules_->names.size());
   for (const Rules::Level& level : rules_->levels)
@@ -321,8 +321,10 @@ Config parse_config(const Variant& variant, std::string_view text) {
   Config config;
   for (const Parameter& p : variant.parameters) {
     const auto* entry = given.find(p.name);
-    if (!entry) throw InputError("variant '{}' needs parameter '{}'", variant.name, p.name);
-    config.set(p.name, entry->value, label_at(p.labels, entry->value));
+    if (!entry && !p.in_step_only)
+      throw InputError("variant '{}' needs parameter '{}'", variant.name, p.name);
+    const std::int64_t value = entry ? entry->value : p.values.front();
+    config.set(p.name, value, label_at(p.labels, value));
   }
   return config;
 }

@@ -31,6 +31,15 @@ NamedValues known_values(const Problem& problem, const DeviceFacts& facts) {
   return known;
 }
 
+namespace {
+
+bool is_fact(const std::string& name) {
+  const std::vector<std::string> names = known_values(Problem{}, DeviceFacts{}).names;  // dtype_bytes first
+  return std::find(names.begin() + 1, names.end(), name) != names.end();
+}
+
+}  // namespace
+
 std::vector<Variable> variables_of(const Variant& variant, std::span<const Dim> dims) {
   std::vector<Variable> variables;
   for (const Parameter& p : variant.parameters) variables.push_back({p.name, p.labels});
@@ -41,13 +50,16 @@ std::vector<Variable> variables_of(const Variant& variant, std::span<const Dim> 
 }
 
 VariantValues::VariantValues(const Variant& variant, const Problem& problem, const Config& config,
-                             const DeviceFacts& facts)
-    : variant_(variant), problem_(problem), config_(config) {
+                             const DeviceFacts* facts)
+    : variant_(variant), problem_(problem), config_(config), has_facts_(facts) {
   for (const auto& parameter : config)
     values_.emplace_back(parameter.name, static_cast<double>(parameter.value));
-  NamedValues known = known_values(problem, facts);
-  for (std::size_t i = 0; i < known.names.size(); ++i)
-    values_.emplace_back(std::move(known.names[i]), known.values[i]);
+  for (const Parameter& p : variant.parameters)
+    if (p.in_step_only && !config.has(p.name))
+      values_.emplace_back(p.name, static_cast<double>(value_of(p, config)));
+  NamedValues known = known_values(problem, facts ? *facts : DeviceFacts{});
+  const std::size_t count = facts ? known.names.size() : problem.dims.size() + 1;  // dtype_bytes, then facts
+  for (std::size_t i = 0; i < count; ++i) values_.emplace_back(std::move(known.names[i]), known.values[i]);
 }
 
 std::optional<double> VariantValues::known(const std::string& name) const {
@@ -57,7 +69,16 @@ std::optional<double> VariantValues::known(const std::string& name) const {
 
 const Expression& VariantValues::derived(const std::string& name) const {
   if (const DerivedValue* found = find_named(variant_.derived, name)) return found->value;
+  if (is_fact(name))
+    throw InputError(
+        "'{}' is a fact of the device, which workspaces, conditions and kernel names do not know", name);
   throw std::logic_error(fmt::format("variant '{}' has no value '{}'", variant_.name, name));
+}
+
+bool VariantValues::knows(const Expression& expression) const {
+  return has_facts_ || std::ranges::all_of(expression.names(), [this](const std::string& name) {
+           return known(name) || (!is_fact(name) && knows(derived(name)));
+         });
 }
 
 double VariantValues::operator()(const Expression& expression) const {
@@ -118,7 +139,7 @@ Launch launch_of(const Variant& variant, const Stage& stage, const Problem& prob
   constexpr std::int64_t kInt = 2147483647;
   constexpr std::int64_t kLeast[] = {1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 0},
                          kMost[] = {kInt, kInt, kInt, kInt, kInt, kInt, kInt, 1, 16, 1, kLargestInteger, 1};
-  const VariantValues values(variant, problem, config, facts);
+  const VariantValues values(variant, problem, config, &facts);
   const auto parts = parts_of(stage.geometry);
   std::array<double, parts.size()> numbers;
   for (std::size_t i = 0; i < parts.size(); ++i)

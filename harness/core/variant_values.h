@@ -63,9 +63,13 @@ inline constexpr std::int64_t kLargestInteger = 9'000'000'000'000'000;
 /// Looks up the names of a variant's expressions. Derived values are evaluated when they are used.
 class VariantValues {
  public:
-  /// The first three must outlive it.
+  /// The first three must outlive it. `facts`: null where a value is the same on all devices, such as a
+  /// kernel's name or a workspace; an expression that uses a fact then throws InputError.
   VariantValues(const Variant& variant, const Problem& problem, const Config& config,
-                const DeviceFacts& facts = {});
+                const DeviceFacts* facts = nullptr);
+
+  /// Whether an expression uses no fact of a device, or the facts are given.
+  bool knows(const Expression& expression) const;
 
   double operator()(const Expression& expression) const;
   /// Throws CompileError where the value is not an integer from `least` to `most`.
@@ -82,6 +86,7 @@ class VariantValues {
   const Variant& variant_;
   const Problem& problem_;
   const Config& config_;
+  const bool has_facts_;
   std::vector<std::pair<std::string, double>> values_;
 };
 

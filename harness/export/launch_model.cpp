@@ -162,7 +162,7 @@ Expression Specialization::partial(const Expression& expression, const DimBox& b
     const bool changes = range != box.end() && range->from < range->to && !config_.has(name);
     return changes || std::ranges::find(kept, name) != kept.end();
   };
-  const Expression left = VariantValues(variant_, problem_, config_, facts_).partial(expression, is_kept);
+  const Expression left = VariantValues(variant_, problem_, config_, &facts_).partial(expression, is_kept);
   if (nesting_of(left.json()) > kMaxNesting)
     throw InputError("'{}' nests deeper than {} operators", brief(expression.text()), kMaxNesting);
   return left;
@@ -171,9 +171,9 @@ Expression Specialization::partial(const Expression& expression, const DimBox& b
 std::int64_t Specialization::constant(const Expression& expression, const DimBox& box,
                                       std::string_view what) const {
   const Expression left = partial(expression, box);
-  if (left.number()) return VariantValues(variant_, problem_, config_, facts_).integer(left);
+  if (left.number()) return VariantValues(variant_, problem_, config_, &facts_).integer(left);
   const auto at = [&](const Problem& p) {
-    return VariantValues(variant_, p, config_, facts_).integer(expression);
+    return VariantValues(variant_, p, config_, &facts_).integer(expression);
   };
   const std::int64_t value = at(problem_);
   for (const Problem& p : problems_in(box, kServedSamples))

@@ -86,7 +86,8 @@ std::optional<std::string> why_unfit(const Variant& variant, const Problem& prob
                                      const DeviceFacts& facts) {
   if (auto why = why_not_here(variant, problem, facts)) return why;
   for (const Parameter& p : variant.parameters)
-    if (!config.has(p.name)) return fmt::format("'{}' now has a parameter '{}'", variant.name, p.name);
+    if (!p.in_step_only && !config.has(p.name))
+      return fmt::format("'{}' now has a parameter '{}'", variant.name, p.name);
   if (auto broken = Space(variant, problem, facts).broken_constraint(config))
     return fmt::format("{} breaks {}", quoted(variant.name, config), *broken);
   if (facts.backend == Backend::host && variant.why_not_on_host)

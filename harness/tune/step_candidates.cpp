@@ -73,7 +73,7 @@ struct SplitConfig {
 
   SplitConfig(const OpEntry& op, const StepPlan& plan) {
     for (const Parameter& parameter : op.variant(plan.variant).parameters) {
-      const std::int64_t value = plan.config[parameter.name];
+      const std::int64_t value = value_of(parameter, plan.config);
       if (!parameter.in_step_only)
         others.set(parameter.name, value);
       else if (value != parameter.values.front())
@@ -91,6 +91,7 @@ void add_step_values(std::vector<PlanCandidate>& candidates, const Problem& prob
     for (const Parameter& parameter : variant.parameters) {
       if (!parameter.in_step_only) continue;
       for (const std::int64_t value : parameter.values) {
+        if (value == value_of(parameter, candidates[i].second)) continue;
         PlanCandidate candidate(&variant, candidates[i].second);
         candidate.second.set(parameter.name, value);
         if (std::ranges::find(candidates, candidate) == candidates.end() &&

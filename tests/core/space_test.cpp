@@ -4,6 +4,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/expression.h"
+#include "harness/core/variant_values.h"
 
 namespace warptune {
 namespace {
@@ -306,6 +307,31 @@ TEST(Space, ALaunchThatIsNoIntegerExcludesAConfiguration) {
 TEST(Launch, CountsThatDoNotFitAreTheLargest) {
   EXPECT_EQ(as_unsigned(7), 7u);
   EXPECT_EQ(as_unsigned((1ll << 32) + 5), 4294967295u);
+}
+
+// Winners of before a step-only parameter existed hold.
+TEST(ParseConfig, AStepOnlyParameterMayBeOmitted) {
+  Variant variant{.name = "v", .parameters = {{"block", {64}}}};
+  variant.parameters.push_back({.name = "prefetch", .values = {4, 8}, .in_step_only = true});
+  variant.workspace = "10 * prefetch";
+  EXPECT_EQ(parse_config(variant, "block=64").str(), "block=64,prefetch=4");
+  const Problem problem{.op = "op", .dims = {{"hidden", 6}}, .dtype = DType::bf16};
+  const Config config = {{"block", 64}};
+  EXPECT_EQ(Space(variant, problem, facts()).why_excluded(config), "");
+  EXPECT_EQ(bytes_of(variant.workspace, variant, problem, config), 40);
+}
+
+// It would be that of a device without SMs.
+TEST(VariantValues, AWorkspaceKnowsNoFactOfTheDevice) {
+  Variant variant{.name = "v", .derived = {{"blocks", "2 * sms", ""}}};
+  const Problem problem{.op = "op", .dims = {{"hidden", 6}}, .dtype = DType::bf16};
+  const Config config;
+  EXPECT_EQ(error_of([&] { bytes_of("hidden * blocks", variant, problem, config); }),
+            "'sms' is a fact of the device, which workspaces, conditions and kernel names do not know");
+  EXPECT_FALSE(VariantValues(variant, problem, config).knows("blocks"));
+  EXPECT_TRUE(VariantValues(variant, problem, config).knows("hidden"));
+  const DeviceFacts device = facts();
+  EXPECT_EQ(VariantValues(variant, problem, config, &device).integer("blocks"), 2 * device.sms);
 }
 
 TEST(ParseConfig, ErrorsAreOneSentence) {
