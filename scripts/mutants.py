@@ -59,7 +59,7 @@ MODULES = {
                             "kernel_reader")},
     "select": {f"harness/select/{name}.cpp":
                {"select_test": "Override.*:Recorded.*:Chosen.*:LikelyConfigs.*:Default.*:WinnerLookup.*"}
-               for name in ("policies", "plan_chooser", "tuned_plans", "winner_lookup")},
+               for name in ("plan_chooser", "tuned_plans", "winner_lookup")},
     "export": {f"harness/export/{name}.cpp": {"export_test": "*"}
                for name in ("args_layout", "argument_list", "export_choice", "export_files", "export_json", "launch_model",
                             "plan_table")},

@@ -17,8 +17,9 @@ const std::string kLoadsInFlight = "loads_in_flight<=kv_dtype>0||head_dim<=64?2:
 const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0",
                   kRows = "(pack_gqa==1?q_len*q_heads/kv_heads:q_len)",
                   kBlocks = "(batch*(pack_gqa==1?kv_heads:q_heads)*max(1,rint(" + kRows + "/tile_m)))";
-/// Weight rows per SM.
-const std::string kRowsOfSm = "((epilogue==2?2:1)*out/sms)";
+/// Weight rows per SM. Texts of configurations have the numbers of labels.
+std::string rows_per_sm(const std::string& swiglu) { return "((epilogue==" + swiglu + "?2:1)*out/sms)"; }
+const std::string kRowsPerSm = rows_per_sm("2");
 
 Tile tile(std::string op, std::string variant, Expression when, std::string config, std::string source,
           std::string measured_on = {}) {
@@ -152,13 +153,13 @@ std::vector<Tile> tile_rows() {
       tile("linear", "mma_cp_async", "4 < tokens <= 32",
            "blocks_per_sm=1 warps_m=1 warps_k=4 rows<=32 tile_k<=256 stages<=4 resident_x=0 splits=1",
            "as mma_bulk_copy, with less shared memory"),
-      tile("linear", "mma_cp_async", "32 < tokens <= 64 && " + kRowsOfSm + " <= 64",
+      tile("linear", "mma_cp_async", "32 < tokens <= 64 && " + rows_per_sm("swiglu") + " <= 64",
            "blocks_per_sm=1 warps_m<=2 warps_k<=2 rows<=64 tile_k<=128 stages<=4 resident_x=0 "
            "splits<=" +
-               kRowsOfSm + "<=36?2:1",
+               kRowsPerSm + "<=36?2:1",
            "an H100 as sm_80: a group of rows per block, half of K each where rows are few"),
       tile("linear", "mma_cp_async", "32 < tokens <= 64",
-           "blocks_per_sm=1 warps_m<=4 warps_k=1 rows<=1.4*" + kRowsOfSm +
+           "blocks_per_sm=1 warps_m<=4 warps_k=1 rows<=1.4*" + kRowsPerSm +
                " tile_k<=128 stages<=3 resident_x=0 splits=1",
            "an H100 as sm_80: a group of rows per block"),
       tile(
