@@ -219,14 +219,16 @@ TEST_F(Ranks, AStepIsTunedOnAllRanks) {
   EXPECT_EQ(ended.code, 0) << ended.text;
   ASSERT_EQ(wisdom().steps().size(), 1u) << ended.text;
   EXPECT_EQ(wisdom().steps().front().step.key(), "step[model=gqa,batch=1,context=64,ranks=2,dtype=fp32]");
+  // An option is tried again after another has won, so there may be several such rows.
   int aborted = 0;
   for (const auto& row : rows("steps")) {
-    const bool is_bad = row.at("status") != "ok";
+    const bool is_bad = row.at("config") == "fuse_append=yes";
     aborted += is_bad;
-    EXPECT_TRUE(!is_bad || row.at("detail").starts_with("rank 1: the worker died of signal 6"))
-        << row.at("config") << row.at("detail");
+    EXPECT_EQ(row.at("status") != "ok", is_bad) << row.at("config");
+    EXPECT_EQ(row.at("detail").starts_with("rank 1: the worker died of signal 6"), is_bad)
+        << row.at("detail");
   }
-  EXPECT_EQ(aborted, 1) << ended.text;
+  EXPECT_GE(aborted, 1) << ended.text;
 }
 
 TEST_F(Ranks, FourRanksRun) {
