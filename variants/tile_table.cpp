@@ -159,7 +159,7 @@ std::vector<Tile> tile_rows() {
                kRowsPerSm + "<=36?2:1",
            "an H100 as sm_80: a group of rows per block, half of K each where rows are few"),
       tile("linear", "mma_cp_async", "32 < tokens <= 64",
-           "blocks_per_sm=1 warps_m<=4 warps_k=1 rows<=1.4*" + kRowsPerSm +
+           "blocks_per_sm=1 warps_m<=4 warps_k=1 rows<=prologue==1?128:1.4*" + kRowsPerSm +
                " tile_k<=128 stages<=3 resident_x=0 splits=1",
            "an H100 as sm_80: a group of rows per block"),
       tile(
