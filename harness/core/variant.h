@@ -33,8 +33,8 @@ struct Parameter {
   bool in_step_only = false;
 };
 
-/// The value of a parameter in a configuration. One that omits a step-only parameter, such as a winner of
-/// before the parameter existed, has its first value.
+/// The value of a parameter in a configuration. One that omits a step-only parameter, such as a winner
+/// that is older than the parameter, has its first value.
 inline std::int64_t value_of(const Parameter& parameter, const Config& config) {
   return parameter.in_step_only ? config.get(parameter.name, parameter.values.front())
                                 : config[parameter.name];

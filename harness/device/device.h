@@ -120,7 +120,7 @@ class Device {
 
   /// Throws ResourceError with the requested and the free size where there is too little memory.
   virtual Buffer allocate(std::size_t bytes) = 0;
-  /// Those of the device, and those that the pool keeps from it.
+  /// Free bytes of the device, and the bytes that its pool keeps free.
   virtual std::size_t free_bytes() const = 0;
   virtual Stream stream() const = 0;  // the device's main stream
   virtual void upload(void* to, const void* from, std::size_t bytes, Stream stream) = 0;

@@ -55,7 +55,7 @@ using ProposeChanges =
 /// Python or the package is missing.
 std::vector<std::vector<std::size_t>> changes_by_python(const std::vector<TimeSeries>& series, int min_runs);
 
-/// A level of a row needs so many runs of the history, and so many processes in them.
+/// A level of a row needs this many runs of the history, and this many processes in them.
 inline constexpr int kMinRunsOfALevel = 3, kMinProcessesOfALevel = 9;
 
 /// Since when is a configuration slower or faster, and why? docs/regression.md has the rules.

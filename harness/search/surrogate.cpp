@@ -16,7 +16,7 @@ constexpr std::size_t kMaxObservations = 160;  // per model; the fastest are kep
 constexpr std::size_t kMaxPredicted = 2048;    // candidates evaluated per step and model
 constexpr double kSlowest = 1.4;               // log: slower times are clipped to 4 times the best
 constexpr double kHopeless = 0.4;              // log: a variant 1.5 times slower than the best is dropped
-constexpr std::size_t kStarts = 8;             // of all models together, but one of each at least
+constexpr std::size_t kStarts = 8;             // starts of all models, at least one of each
 constexpr int kTurn = 4;                       // every so many proposals, the least tried variant is next
 
 /// Candidates that one model describes.

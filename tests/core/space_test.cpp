@@ -309,7 +309,7 @@ TEST(Launch, CountsThatDoNotFitAreTheLargest) {
   EXPECT_EQ(as_unsigned((1ll << 32) + 5), 4294967295u);
 }
 
-// Winners of before a step-only parameter existed hold.
+// Winners that are older than a step-only parameter stay valid.
 TEST(ParseConfig, AStepOnlyParameterMayBeOmitted) {
   Variant variant{.name = "v", .parameters = {{"block", {64}}}};
   variant.parameters.push_back({.name = "prefetch", .values = {4, 8}, .in_step_only = true});
