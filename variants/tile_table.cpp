@@ -114,9 +114,7 @@ std::vector<Tile> tile_rows() {
            "combine_block=128",
            "tensor cores for a group of heads and 4 warps as FlashInfer; splits for two blocks per "
            "multiprocessor"),
-      tile("attention_decode", "vectorized",
-           "q_heads > kv_heads && ((kv_dtype != same && head_dim % 64 != 0) || (kv_dtype == fp8 && "
-           "has_fp8_conversion == 0))",
+      tile("attention_decode", "vectorized", "q_heads > kv_heads && kv_dtype != same && head_dim % 64 != 0",
            "block=256 " + kLanes + " unroll<=4 pdl=0",
            "FlashInfer's 16 bytes per lane; one head per block: 8-bit codes take the registers of more"),
       tile("attention_decode", "split_kv", "has_bulk_copy == 0",
@@ -327,7 +325,7 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
   decode(128, 1, 8, 512);
   decode(128, 1, 1, 32768);
   decode(128, 1, 8, 4096, {{"kv_dtype", 1}, {"page_size", 64}, {"append", 1}});
-  decode(128, 8, 8, 4096, {{"kv_dtype", 2}});
+  for (const std::int64_t head_dim : {80, 128}) decode(head_dim, 8, 8, 4096, {{"kv_dtype", 2}});
   decode(128, 8, 8, 4096, {{"deterministic", 1}});
   for (const std::int64_t batch : {1, 4})
     decode(64, batch, 8, 512, {{"append", 1}, {"epilogue", 3}, {"hidden", 2048}});

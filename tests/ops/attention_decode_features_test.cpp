@@ -153,8 +153,7 @@ TEST(DecodeFeatures, EveryCudaVariantTakesItsFeatures) {
       const std::string variant = name;
       if (variant == "naive" && features[0] == kAppend) continue;
       if (variant.starts_with("mma") && features[0] == kDsx) continue;
-      const bool pairs = variant == "mma_direct" && features[0] == kFp8;  // of fp8 to fp16: sm_89
-      if (variant != "mma_pipelined" && !pairs) takes_all(variant, features, "sm_80");
+      if (variant != "mma_pipelined") takes_all(variant, features, "sm_80");
       takes_all(variant, features, "sm_90a");
     }
   for (const Dims& features : kPackedGqa)

@@ -97,7 +97,6 @@ Variant pipelined() {
 const Expression kPackedGqaRule =
     "row_bytes % 128 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads && k_layout == sd && "
     "!deterministic && page_size % tile_kv == 0";
-const Expression kFp8Rule = "kv_dtype != fp8 || has_fp8_conversion";
 
 /// Derived values of mma_pipelined and mma_direct.
 std::vector<DerivedValue> packed_gqa_values(std::vector<DerivedValue> more) {
@@ -175,7 +174,7 @@ Variant mma_direct() {
             "tile_bytes // 128 + (kv_scale == token ? tile_kv // 2 : 0) + "
             "head_dim // 4 * (heads > 8 ? 3 : 2)",
             "registers per thread of the fragments of a tile and its scales, of q and of the accumulators"}}),
-      .constraints = {kNoProjection, kPackedGqaRule, kFp8Rule, "warps_per_sm % warps == 0", kSplitsRule,
+      .constraints = {kNoProjection, kPackedGqaRule, "warps_per_sm % warps == 0", kSplitsRule,
                       "combine == last_block || (splits > 1 && splits <= 16 && "
                       "(combine == ll || has_clusters))",
                       kLastBlockRule, kPdlConstraint,
@@ -215,7 +214,7 @@ Variant mma_project() {
                       {"shared_bytes", "max(weight_bytes, partial_bytes)",
                        "bytes of shared memory of a block of either kind"}},
           .constraints = {"epilogue == project", "has_bulk_copy && has_clusters", "batch == 1",
-                          kPackedGqaRule, kFp8Rule, "q_heads * head_dim % 256 == 0", "hidden % rows == 0",
+                          kPackedGqaRule, "q_heads * head_dim % 256 == 0", "hidden % rows == 0",
                           "project_blocks % splits == 0", "project_blocks <= sms",
                           // all weights are in flight, with room for a block of the next kernel
                           "weight_bytes <= 160000", "tile_kv * head_dim <= 2048",
