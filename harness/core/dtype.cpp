@@ -67,22 +67,7 @@ double load(DType dtype, const void* data, std::int64_t i) {
 }
 
 void store(DType dtype, void* data, std::int64_t i, double value) {
-  with_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_same_v<T, std::int8_t>)
-      static_cast<T*>(data)[i] = static_cast<T>(std::clamp(std::nearbyint(value), -127.0, 127.0));
-    else if constexpr (std::is_integral_v<T>)
-      static_cast<T*>(data)[i] = static_cast<T>(std::llround(value));
-    else if constexpr (std::is_same_v<T, double>)
-      static_cast<T*>(data)[i] = value;
-    else
-      static_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(value));
-  });
-}
-
-double round_to(DType dtype, double value) {
-  alignas(8) unsigned char bits[8];
-  store(dtype, bits, 0, value);
-  return load(dtype, bits, 0);
+  with_dtype(dtype, [&]<class T>() { static_cast<T*>(data)[i] = nearest_value<T>(value); });
 }
 
 double rounding_error(DType dtype, double value) {

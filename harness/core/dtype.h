@@ -1,10 +1,13 @@
 #pragma once
 // Element types, and their host-side values.
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace warptune {
@@ -118,7 +121,28 @@ decltype(auto) with_float_dtype(DType dtype, F&& f) {
 /// Reads or writes element i of an array of that dtype as double.
 double load(DType dtype, const void* data, std::int64_t i);
 void store(DType dtype, void* data, std::int64_t i, double value);
-double round_to(DType dtype, double value);
+
+/// The T that is nearest to a value; int8 saturates at -127 and 127.
+template <class T>
+T nearest_value(double value) {
+  if constexpr (std::is_same_v<T, std::int8_t>)
+    return static_cast<T>(std::clamp(std::nearbyint(value), -127.0, 127.0));
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(std::llround(value));
+  else if constexpr (std::is_same_v<T, double>)
+    return value;
+  else
+    return static_cast<T>(static_cast<float>(value));
+}
+/// What store() and load() make of a value. A reference rounds every input that it reads.
+inline double round_to(DType dtype, double value) {
+  return with_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T>)
+      return static_cast<double>(nearest_value<T>(value));
+    else
+      return static_cast<double>(static_cast<float>(nearest_value<T>(value)));
+  });
+}
 /// The distance from 1 to the next value: 2^-23, 2^-10, 2^-7; 2^-3 of fp8.
 double epsilon_of(DType dtype);
 /// The largest rounding error of a value in an 8-bit dtype; 0 for the others, whose tolerances include it.
