@@ -233,18 +233,16 @@ void Assembly::attention_decode(int layer, const KvCache& cache, int batch, cons
                                  .k_scale = kv.k_scale,
                                  .v_scale = kv.v_scale,
                                  .block_table = kv.block_table};
-  if (fusion_.o)
-    add(std::move(entry),
-        ProjectDecodeArgs{args, w.o.weight.data(), activations_.residual.data(),
-                          activations_.residual.data()},
-        std::move(outputs));
+  const ProjectDecodeArgs project{args, w.o.weight.data(), activations_.residual.data(),
+                                  activations_.residual.data()};
+  const DynamicNtkDecodeArgs dynamic_ntk{project, config_.rope.theta, static_cast<float>(config_.rope.factor),
+                                         config_.rope.original_max_position};
+  if (append && config_.qk_norm)
+    add(std::move(entry), NormDecodeArgs{dynamic_ntk, w.qk_norm.data(), config_.rms_eps}, std::move(outputs));
+  else if (fusion_.o)
+    add(std::move(entry), project, std::move(outputs));
   else if (append && config_.rope.kind == RopeKind::dynamic_ntk)
-    add(std::move(entry),
-        DynamicNtkDecodeArgs{{args},
-                             config_.rope.theta,
-                             static_cast<float>(config_.rope.factor),
-                             config_.rope.original_max_position},
-        std::move(outputs));
+    add(std::move(entry), dynamic_ntk, std::move(outputs));
   else
     add(std::move(entry), args, std::move(outputs));
 }

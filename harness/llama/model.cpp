@@ -50,8 +50,6 @@ void expect_possible_fusions(const FusionChoice& fuse, const ModelProblems& prob
   if (fuse.split_norm.value_or(false) && !problems.can_split_norm())
     throw InputError("--split-norm on needs a hidden size that is a multiple of {}; that of {} is {}",
                      kSquaresGroup, config.name, config.hidden);
-  if (fuse.append.value_or(false) && !problems.can_fuse_append())
-    throw InputError("--fuse-append on needs heads without a norm; {} has norms of q and k", config.name);
   if (fuse.swiglu.value_or(false) && !problems.can_fuse_swiglu())
     throw InputError("--fuse-swiglu on needs gate and up without a bias; {} has biases", config.name);
 }
@@ -148,7 +146,7 @@ Fusion Model::fusion_for(std::int64_t context) const {
                                       problems.attention_decode(batch, context, false)};
   const std::vector<Problem> append = {problems.attention_decode(batch, context, true)};
   expect_possible_fusions(options_.fuse, problems, config_, weights_.dtype);
-  Fusion best{.append = problems.can_fuse_append() && wanted.append.value_or(book_.prefers(append, apart)),
+  Fusion best{.append = wanted.append.value_or(book_.prefers(append, apart)),
               .norm = problems.can_fuse_norm() && wanted.norm.value_or(false),
               .swiglu = wanted.swiglu.value_or(false),
               .split_norm = problems.can_fuse_norm() && wanted.split_norm.value_or(false)};

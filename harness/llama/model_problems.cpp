@@ -196,6 +196,7 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                                    {"page_size", str(kv_.page_size)},
                                    {"window", window_of(kv_, context)},
                                    {"scaling", append && theta_grows ? "dynamic_ntk" : "none"},
+                                   {"qk_norm", yes_no(append && config_.qk_norm)},
                                    {"epilogue", with_o ? "project" : "none"},
                                    {"hidden", str(with_o ? config_.hidden : 0)}});
 }
@@ -215,8 +216,7 @@ bool ModelProblems::can_fuse_o(std::int64_t batch) const {
   const std::int64_t bytes = static_cast<std::int64_t>(config_.hidden) * config_.q_width() *
                              static_cast<std::int64_t>(size_of(dtype_));
   return batch <= kMaxFusedOTokens && bytes <= kMaxFusedOBytes && !config_.qkv_bias && !config_.o_bias &&
-         config_.rope.kind != RopeKind::dynamic_ntk && can_fuse_append() && can_fuse_norm() &&
-         !config_.weights.quantized();
+         config_.rope.kind != RopeKind::dynamic_ntk && can_fuse_norm() && !config_.weights.quantized();
 }
 Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len,
                                          bool uneven) const {
@@ -347,7 +347,7 @@ std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& conf
   for (const std::int64_t context : buckets) {
     problems.add(of.rope_append(batch, batch, context));
     problems.add(of.attention_decode(batch, context, false));
-    if (of.can_fuse_append()) problems.add(of.attention_decode(batch, context, true));
+    problems.add(of.attention_decode(batch, context, true));
     if (of.can_fuse_o(batch)) problems.add(of.attention_decode(batch, context, true, true));
   }
   add_tail(problems, of, batch);

@@ -65,8 +65,6 @@ class ModelProblems {
   bool can_fuse_norm() const { return config_.shard.ranks == 1; }
   /// Each rank has the logits of the whole vocabulary.
   bool can_fuse_argmax() const { return !splits_vocabulary(config_); }
-  /// Attention appends heads without a norm of their own.
-  bool can_fuse_append() const { return !config_.qk_norm; }
   /// The epilogue has no bias.
   bool can_fuse_swiglu() const { return !config_.mlp_bias; }
   /// Whether the residual stream has whole groups of squares, its dtype the range for x times a weight, and

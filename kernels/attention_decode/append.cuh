@@ -1,7 +1,9 @@
 #pragma once
 // Fused RoPE and KV cache append: a block computes its new rows of q, k and v from the fused qkv row (bias
-// added, q and k rotated; k and v rounded or quantized as the cache stores them) in shared memory.
+// added, q and k normalized and rotated; k and v rounded or quantized as the cache stores them) in shared
+// memory.
 #include "kernels/attention_decode/problem.cuh"
+#include "kernels/common/head_norm.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/rope.cuh"
 
@@ -33,6 +35,25 @@ __device__ __forceinline__ void quantize_row(const KvCache<P>& cache, int which,
   rows.scales[which] = P::kRowScales ? scale : 1.0f;
 }
 
+/// The factors of the norms of the query heads and of k, a warp per head. Synchronizes the block.
+template <class P, int kHeads, int kBlock>
+__device__ __forceinline__ void compute_norm_scales(const typename P::Args& args, const typename P::T* qkv,
+                                                    int first_head, float (&scales)[kHeads + 1]) {
+  const auto* bias = static_cast<const typename P::T*>(args.bias);
+  for (int row = threadIdx.x / 32; row <= kHeads; row += kBlock / 32) {
+    const int head = row < kHeads ? first_head + row : P::kQHeads + first_head / P::kGroup;
+    const int first = head * P::kHeadDim;
+    float squares = 0.0f;
+    for (int i = threadIdx.x % 32; i < P::kHeadDim; i += 32) {
+      const float x = to_float(qkv[first + i]) + (bias ? to_float(bias[first + i]) : 0.0f);
+      squares += x * x;
+    }
+    squares = warp_reduce<Sum>(squares);
+    if (threadIdx.x % 32 == 0) scales[row] = inverse_rms<P::kHeadDim>(squares, args.eps);
+  }
+  __syncthreads();
+}
+
 /// Computes the new rows of query heads first_head to first_head + kHeads - 1 and of their KV head. The
 /// caller must synchronize the block before it reads `rows`.
 template <class P, int kHeads, int kBlock>
@@ -46,6 +67,12 @@ __device__ __forceinline__ void make_new_rows(const typename P::Args& args, cons
   const int kv_head = first_head / P::kGroup;
   const T* qkv = static_cast<const T*>(args.q) + static_cast<long long>(b) * kRows * P::kHeadDim;
   const T* bias = static_cast<const T*>(args.bias);
+  [[maybe_unused]] const float* norm_scales = nullptr;
+  if constexpr (P::kNorm) {
+    __shared__ float scales[kHeads + 1];
+    compute_norm_scales<P, kHeads, kBlock>(args, qkv, first_head, scales);
+    norm_scales = scales;
+  }
   for (int item = threadIdx.x; item < (kHeads + 2) * kHalf; item += kBlock) {
     const int row = item / kHalf, i = item % kHalf, which = row - kHeads;  // 0: k, 1: v, negative: q
     const int from =
@@ -54,6 +81,13 @@ __device__ __forceinline__ void make_new_rows(const typename P::Args& args, cons
     if (bias) {
       low += to_float(bias[from]);
       high += to_float(bias[from + kDistance]);
+    }
+    if constexpr (P::kNorm) {
+      if (which < 1) {
+        const T* weight = static_cast<const T*>(args.qk_norm) + (which < 0 ? 0 : P::kHeadDim) + i * kStep;
+        low *= norm_scales[row] * to_float(weight[0]);
+        high *= norm_scales[row] * to_float(weight[kDistance]);
+      }
     }
     if (which < 1) {
       float inv_freq = args.inv_freq[i], sine, cosine;

@@ -1,9 +1,11 @@
 #pragma once
-// Fused RoPE and KV cache append, overlapped with the loads that it waits for: bias and frequencies are
-// loaded first, the angles are computed before or while the fused qkv row arrives. The new key is then placed
-// after the cached keys of the last KV tile. Source: Su et al., "RoFormer", 2021.
+// Fused RoPE and KV cache append, overlapped with the loads that it waits for: bias, frequencies and weights
+// of norms are loaded first, the angles are computed before or while the fused qkv row arrives. The lanes of
+// a head reduce the squares of its norm by shuffles. The new key is then placed after the cached keys of the
+// last KV tile. Source: Su et al., "RoFormer", 2021.
 #include "kernels/attention_decode/problem.cuh"
 #include "kernels/common/barrier.cuh"
+#include "kernels/common/head_norm.cuh"
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/rope.cuh"
@@ -23,14 +25,20 @@ struct OverlappedAppend {
   /// Elements between rows of q; the padding avoids bank conflicts of lanes that read two rows at once.
   static constexpr int kStride = kHeadDim + 64 / static_cast<int>(sizeof(Q));
   static_assert(kHalf % kVec == 0 && kHalf <= kBlock);
+  static_assert(!P::kNorm || (kHeads > 0 && 32 % kPerRow == 0));
 
   float2 rotation[kHalf];  // cosine, sine
   alignas(16) Q q[max_of(kHeads, 1)][kHeads ? kStride : 1];
   alignas(16) C k[kHeadDim], v[kHeadDim];
   float scales[2];  // of the new rows of k and v, where rows have scales
 
+  struct NormWeights {
+    Vec<T, kVec> norm[kTrips][2] = {};  // of q or k, as the thread's columns
+  };
+  struct NoNormWeights {};
+
   /// Inputs that no kernel of this step writes: they are loaded before pdl_wait().
-  struct Constants {
+  struct Constants : TypeAt<P::kNorm, NoNormWeights, NormWeights>::Type {
     float frequency = 0;                // of this thread's angle; the last kHalf threads have one
     Vec<T, kVec> bias[kTrips][2] = {};  // lower and upper half of a row
 
@@ -39,6 +47,7 @@ struct OverlappedAppend {
       if constexpr (!P::kAppend) return;
       if (angle() < kHalf) frequency = __ldg(args.inv_freq + angle());
       if (args.bias) load(static_cast<const T*>(args.bias), first_head, needs_kv, bias);
+      if constexpr (P::kNorm) load_norm_weights(static_cast<const T*>(args.qk_norm), needs_kv, this->norm);
     }
   };
 
@@ -71,7 +80,14 @@ struct OverlappedAppend {
     for (int trip = 0; trip < kTrips; ++trip) {
       const int row = row_of(trip), i = column_of(trip), which = row - kHeads;  // 0: k, 1: v, negative: q
       Vec<float, kVec> y[2];
-      rotate(x[trip], constants.bias[trip], which, i, y);
+      if constexpr (P::kNorm) {
+        constexpr Vec<T, kVec> kNoBias[2] = {};
+        Vec<float, kVec> normalized[2];
+        normalize(x[trip], constants.bias[trip], constants.norm[trip], args.eps, which, normalized);
+        rotate(normalized, kNoBias, which, i, y);
+      } else {
+        rotate(x[trip], constants.bias[trip], which, i, y);
+      }
       if (which < 0) {
 #pragma unroll
         for (int half = 0; half < 2; ++half)
@@ -153,6 +169,18 @@ struct OverlappedAppend {
         x[trip][half] = load_vec<kVec>(fused + head * kHeadDim + column_of(trip) + half * kHalf);
     }
   }
+  /// Loads the weights of the norms of this thread's columns; v has none.
+  static __device__ __forceinline__ void load_norm_weights(const T* weights, bool needs_kv,
+                                                           Vec<T, kVec> (&x)[kTrips][2]) {
+#pragma unroll
+    for (int trip = 0; trip < kTrips; ++trip) {
+      const int row = row_of(trip), which = row - kHeads;
+      if (row >= rows(needs_kv) || which > 0) continue;
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        x[trip][half] = load_vec<kVec>(weights + (which < 0 ? 0 : kHeadDim) + column_of(trip) + half * kHalf);
+    }
+  }
   /// Rotates the pairs of neighbors (x[0], x[1]), .. of a vector whose first column is `at`.
   template <int kWidth>
   __device__ __forceinline__ void rotate_neighbors(Vec<float, kWidth>& x, int at) const {
@@ -165,8 +193,26 @@ struct OverlappedAppend {
       x[j + 1] = first * turn.y + x[j + 1] * turn.x;
     }
   }
+  /// Adds the bias; normalizes heads of q and k. All lanes of a row call.
+  static __device__ __forceinline__ void normalize(const Vec<T, kVec> (&x)[2], const Vec<T, kVec> (&bias)[2],
+                                                   const Vec<T, kVec> (&weights)[2], float eps, int which,
+                                                   Vec<float, kVec> (&y)[2]) {
+    float head[2 * kVec];
+#pragma unroll
+    for (int i = 0; i < 2 * kVec; ++i) {
+      const int half = i / kVec, j = i % kVec;
+      y[half][j] = head[i] = to_float(x[half][j]) + to_float(bias[half][j]);
+    }
+    normalize_head<kHeadDim>(
+        head, eps, [](float squares) { return warp_reduce<Sum, kPerRow>(squares); },
+        [&](int i) { return to_float(weights[i / kVec][i % kVec]); });
+#pragma unroll
+    for (int i = 0; i < 2 * kVec; ++i)
+      if (which < 1) y[i / kVec][i % kVec] = head[i];
+  }
   /// Adds the bias and rotates; v is not rotated.
-  __device__ __forceinline__ void rotate(const Vec<T, kVec> (&x)[2], const Vec<T, kVec> (&bias)[2], int which,
+  template <class X>
+  __device__ __forceinline__ void rotate(const Vec<X, kVec> (&x)[2], const Vec<T, kVec> (&bias)[2], int which,
                                          int i, Vec<float, kVec> (&y)[2]) const {
     if constexpr (P::kInterleaved) {
 #pragma unroll

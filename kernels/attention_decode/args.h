@@ -1,8 +1,9 @@
 #pragma once
 // out[b,h] = softmax(q[b,h] . K[b,h/group] * scale + bias) . V[b,h/group] over the first lengths[b] keys, or
 // over the last `window` of these: one query token per sequence. With `append`, RoPE and the KV cache append
-// are fused in: q, k and v come as one fused qkv row, the bias is added, q and k are rotated as rope_append
-// does (kernels/rope_append/args.h) at position lengths[b] - 1, and k and v are written there.
+// are fused in: q, k and v come as one fused qkv row, the bias is added, q and k are normalized (qk_norm) and
+// rotated as rope_append does (kernels/rope_append/args.h) at position lengths[b] - 1, and k and v are
+// written there.
 //
 // A cache is contiguous, [batch, kv_heads, capacity, head_dim], or paged, [pages, kv_heads, page_size,
 // head_dim]; block_table[b] lists the pages of sequence b in key order. K has the layout [S, D] (rows of
@@ -72,6 +73,12 @@ struct DynamicNtkDecodeArgs : ProjectDecodeArgs {
   double theta;
   float factor;
   int max_position;
+};
+
+/// The arguments with qk_norm: before RoPE each head x of q and k becomes x / sqrt(mean(x^2) + eps) * weight.
+struct NormDecodeArgs : DynamicNtkDecodeArgs {
+  const void* qk_norm = nullptr;  // [2, head_dim], dtype: the weights of q, and of k
+  float eps = 0;
 };
 
 }  // namespace warptune

@@ -226,7 +226,7 @@ __device__ __forceinline__ void receive_and_project(const ProjectDecodeArgs& arg
 }
 
 template <class P, int kHidden, int kTileKv, int kSplits, int kRows>
-__global__ void __launch_bounds__(kProjectThreads, 2) attention_decode_mma_project(ProjectDecodeArgs args) {
+__global__ void __launch_bounds__(kProjectThreads, 2) attention_decode_mma_project(typename P::Args args) {
   using S = MmaProject<P, kHidden, kTileKv, kSplits, kRows>;
   [[maybe_unused]] static constexpr int kSharedBytes = max_of(S::kWeightBytes, sizeof(typename S::Attending));
   extern __shared__ __align__(128) unsigned char shared[];

@@ -22,7 +22,7 @@ struct TypeAt<0, First, Rest...> {
 template <class T_, int kQHeads_, int kKvHeads_, int kHeadDim_, bool kDsx_ = false, bool kAppend_ = false,
           int kKvDtype = 0, bool kRowScales_ = false, int kPage_ = 0, int kWindow_ = 0, int kBias_ = 0,
           bool kLse_ = false, int kEpilogue_ = 0, bool kInterleaved_ = false, bool kDynamicNtk_ = false,
-          bool kFar_ = false>
+          bool kFar_ = false, bool kNorm_ = false>
 struct DecodeProblem {
   static constexpr Epilogue kEpilogue = static_cast<Epilogue>(kEpilogue_);
   using T = T_;
@@ -31,11 +31,14 @@ struct DecodeProblem {
   static constexpr int kQHeads = kQHeads_, kKvHeads = kKvHeads_, kGroup = kQHeads / kKvHeads,
                        kHeadDim = kHeadDim_;
   static constexpr bool kDsx = kDsx_, kAppend = kAppend_, kLse = kLse_;
-  // RoPE of the append. Enumerators take no place in the constant bank, whose size is part of the machine
-  // code.
-  enum { kInterleaved = kInterleaved_, kDynamicNtk = kDynamicNtk_, kFar = kFar_ };
-  using Args = typename TypeAt<kEpilogue == Epilogue::project ? 2 : kDynamicNtk, AttentionDecodeArgs,
-                               DynamicNtkDecodeArgs, ProjectDecodeArgs>::Type;
+  // RoPE of the append, and the norms before it. Enumerators take no place in the constant bank, whose size
+  // is part of the machine code.
+  enum { kInterleaved = kInterleaved_, kDynamicNtk = kDynamicNtk_, kFar = kFar_, kNorm = kNorm_ };
+  using Args =
+      typename TypeAt<kNorm                            ? 3
+                      : kEpilogue == Epilogue::project ? 2
+                                                       : kDynamicNtk,
+                      AttentionDecodeArgs, DynamicNtkDecodeArgs, ProjectDecodeArgs, NormDecodeArgs>::Type;
   static constexpr bool kQuantized = kKvDtype != 0;
   static constexpr bool kRowScales = kRowScales_;  // quantized caches: a scale per row, not per head
   static constexpr int kPage = kPage_, kWindow = kWindow_;

@@ -2,6 +2,7 @@
 // Grid: one thread per pair of one head of one token; elements are read one by one. Threads of v heads copy
 //   their pair without rotation. With a quantized cache every thread computes the whole row for its largest
 //   magnitude, with a norm for its root mean square.
+#include "kernels/common/head_norm.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/rope.cuh"
 #include "kernels/rope_append/kv_cache.cuh"
@@ -29,7 +30,7 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(typename RopeAppendA
   const auto second = [&](int pair) {
     return first(pair) + (kInterleaved ? 1 : half_split_distance<kHeadDim, kRotaryDim>(pair));
   };
-  [[maybe_unused]] float inverse_rms = 1.0f;
+  [[maybe_unused]] float norm_scale = 1.0f;
   if constexpr (kNorm) {
     float sum = 0.0f;
     for (int d = 0; d < kHeadDim; ++d) {
@@ -37,7 +38,7 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(typename RopeAppendA
       if constexpr (kBias) x += to_float(static_cast<const T*>(args.bias)[head * kHeadDim + d]);
       sum += x * x;
     }
-    inverse_rms = rsqrtf(sum / kHeadDim + args.eps);
+    norm_scale = inverse_rms<kHeadDim>(sum, args.eps);
   }
   struct Pair {
     T y0, y1;
@@ -54,8 +55,8 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(typename RopeAppendA
     if (head < kQHeads + kKvHeads) {
       if constexpr (kNorm) {
         const T* weight = static_cast<const T*>(args.qk_norm) + (head < kQHeads ? 0 : kHeadDim);
-        x0 *= inverse_rms * to_float(weight[d0]);
-        x1 *= inverse_rms * to_float(weight[d1]);
+        x0 *= norm_scale * to_float(weight[d0]);
+        x1 *= norm_scale * to_float(weight[d1]);
       }
       float inv_freq = args.inv_freq[pair];
       if constexpr (kDynamic) {

@@ -8,6 +8,7 @@
 //   line, streaming stores.
 // Sync: none; the threads of a head reduce its squares (kNorm), and those of a row of a quantized cache its
 //   largest magnitude, by shuffles.
+#include "kernels/common/head_norm.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/rope.cuh"
 #include "kernels/common/vec.cuh"
@@ -58,23 +59,6 @@ __device__ __forceinline__ void compute_angles(const RopeAppendArgs& args, int p
 #pragma unroll
   for (int i = 0; i < kPairs; ++i)
     sin_cos<kFar>(__fmul_rn(static_cast<float>(position), inv_freq[i]), sine[i], cosine[i]);
-}
-
-/// RMSNorm of a head that kThreads neighboring lanes share. `weights`: of the thread's elements, for q and
-/// for k.
-template <class T, int kThreads, int kHeadDim, int kVectors, int kVec>
-__device__ __forceinline__ void normalize(float (&x)[kVectors * kVec],
-                                          const Vec<T, kVec> (&weights)[2][kVectors], bool is_q, float eps) {
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kVectors * kVec; ++i) sum += x[i] * x[i];
-  const float inverse_rms = rsqrtf(group_sum<kThreads>(sum) / kHeadDim + eps);
-#pragma unroll
-  for (int i = 0; i < kVectors * kVec; ++i) {
-    const float of_q = to_float(weights[0][i / kVec][i % kVec]),
-                of_k = to_float(weights[1][i / kVec][i % kVec]);
-    x[i] *= inverse_rms * (is_q ? of_q : of_k);
-  }
 }
 
 /// Rotates pairs: (x[2i], x[2i+1]) if kInterleaved, else (x[i], x[i + kPairs]).
@@ -180,7 +164,13 @@ __global__ void __launch_bounds__(kBlock, 1)
     }
     if constexpr (kNorm) {
       if (head < kQHeads + kKvHeads)
-        normalize<T, kThreadsPerHead, kHeadDim, kVectors, kVec>(x, norm, head < kQHeads, args.eps);
+        normalize_head<kHeadDim>(
+            x, args.eps, [](float squares) { return group_sum<kThreadsPerHead>(squares); },
+            [&](int i) {
+              const float of_q = to_float(norm[0][i / kVec][i % kVec]),
+                          of_k = to_float(norm[1][i / kVec][i % kVec]);
+              return head < kQHeads ? of_q : of_k;
+            });
     }
     if (head < kQHeads + kKvHeads) rotate<kInterleaved>(x, sine, cosine);
     Vec<float, kVec> y[kVectors];

@@ -27,7 +27,8 @@ inline std::vector<Variant> attention_decode_cudnn() { return {}; }
 inline const std::string kDecodeProblem =
     "warptune::DecodeProblem<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {append}, {kv_dtype}, "
     "{kv_scale}, "
-    "{page_size}, {window}, {score_bias}, {lse}, {epilogue}, {style} == 1, {scaling} == 2, {far} == 1>";
+    "{page_size}, {window}, {score_bias}, {lse}, {epilogue}, {style} == 1, {scaling} == 2, {far} == 1, "
+    "{qk_norm} == 1>";
 
 /// Derived values of the variants.
 inline const DerivedValue kFar{"far", Expression("append") && Expression("context") > kNearPositions,

@@ -8,6 +8,7 @@
 #include "harness/core/parallel.h"
 #include "kernels/attention_decode/args.h"
 #include "variants/attention_decode/dims.h"
+#include "variants/helpers/head_norm.h"
 #include "variants/helpers/rope.h"
 
 namespace warptune {
@@ -15,7 +16,7 @@ namespace {
 
 struct Shape {
   std::int64_t q_heads, kv_heads, head_dim, page, window, hidden;
-  bool dsx, append, interleaved, dynamic_ntk;
+  bool dsx, append, interleaved, dynamic_ntk, norm;
   bool own_scales;  // a scale per row of the cache, not per head
   DType dtype, cache, out;
   ScoreBias score_bias;
@@ -32,6 +33,7 @@ struct Shape {
         append(p["append"] != 0),
         interleaved(is_interleaved(p)),
         dynamic_ntk(is_dynamic_ntk(p)),
+        norm(p["qk_norm"] != 0),
         own_scales(p["kv_scale"] != 0),
         dtype(p.dtype),
         cache(cache_dtype(p)),
@@ -130,7 +132,8 @@ float inv_freq_of(const AttentionDecodeArgs& a, const Shape& s, std::int64_t pos
   return rope_grown_inv_freq(ntk.theta, ntk.factor, ntk.max_position, length, s.head_dim, pair);
 }
 
-/// Row `row` of q (or of the fused qkv, then with bias, and rotated unless `position` is below 0).
+/// Row `row` of q (or of the fused qkv, then with bias, and normalized and rotated unless `position` is below
+/// 0).
 template <class T>
 std::vector<float> load_row(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t row,
                             std::int64_t position) {
@@ -143,6 +146,10 @@ std::vector<float> load_row(const AttentionDecodeArgs& a, const Shape& s, std::i
     for (std::int64_t i = 0; i < d; ++i) x[i] += bias[i];
   }
   if (position < 0) return x;
+  if (s.norm) {
+    const auto& norm = static_cast<const NormDecodeArgs&>(a);
+    normalize_head<T>(x, norm.qk_norm, row < s.q_heads, norm.eps);
+  }
   const std::int64_t half = d / 2;
   for (std::int64_t i = 0; i < half; ++i) {
     const float angle = position * inv_freq_of(a, s, position, i);

@@ -11,6 +11,7 @@
 #include "harness/core/error.h"
 #include "kernels/attention_decode/args.h"
 #include "variants/attention_decode/dims.h"
+#include "variants/helpers/head_norm.h"
 #include "variants/helpers/rope.h"
 #include "variants/helpers/specs.h"
 
@@ -120,6 +121,7 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
     specs.push_back(inv_freq);
   }
   if (p["bias"] != 0) specs.push_back({.name = "bias", .dtype = p.dtype, .shape = {all_heads, d}});
+  if (p["qk_norm"] != 0) specs.push_back({.name = "qk_norm", .dtype = p.dtype, .shape = {2, d}});
   add_feature_tensors(p, seed, specs);
   return specs;
 }
@@ -134,6 +136,7 @@ void* projected_rows(const ArgsSource& s) { return projects(s.problem) ? s.tenso
 
 /// The size of the struct of a problem.
 std::size_t args_bytes(const Problem& p) {
+  if (p["qk_norm"] != 0) return sizeof(NormDecodeArgs);
   if (projects(p)) return sizeof(ProjectDecodeArgs);
   return is_dynamic_ntk(p) ? sizeof(DynamicNtkDecodeArgs) : sizeof(AttentionDecodeArgs);
 }
@@ -146,8 +149,9 @@ void check(const Problem& p) {
     throw InputError(fmt::format("attention_decode: head_dim ({}) must be even", p["head_dim"]));
   check_kv_cache(p, cache_dtype(p));
   if (p["bias"] != 0 && p["append"] == 0) throw InputError("attention_decode: bias=yes needs append=yes");
-  if (p["append"] == 0 && (p["style"] != 0 || p["scaling"] != 0))
-    throw InputError("attention_decode: style and scaling are those of the append: they need append=yes");
+  if (p["append"] == 0 && (p["style"] != 0 || p["scaling"] != 0 || p["qk_norm"] != 0))
+    throw InputError(
+        "attention_decode: style, scaling and qk_norm are those of the append: they need append=yes");
   if (is_dynamic_ntk(p) && p["head_dim"] < 4)
     throw InputError("attention_decode: scaling=dynamic_ntk needs heads of 4 elements or more");
   if (p["kv_scale"] != 0 && !quantized(p))
@@ -180,6 +184,7 @@ Cost cost(const Problem& p) {
   }
   if (append) c.bytes += 2 * d;
   if (p["bias"] != 0) c.bytes += (heads + 2 * kv_heads) * d * b;
+  if (p["qk_norm"] != 0) c.bytes += 2 * d * b;
   if (quantized(p) && p["kv_scale"] == 0) c.bytes += 2 * kv_heads * 4;
   if (score_bias_of(p) == ScoreBias::alibi) c.bytes += heads * 4;
   if (projects(p)) {
@@ -198,6 +203,7 @@ Op attention_decode() {
   using A = AttentionDecodeArgs;
   using Project = ProjectDecodeArgs;
   using DynamicNtk = DynamicNtkDecodeArgs;
+  using Norm = NormDecodeArgs;
   return {
       .name = "attention_decode",
       .summary = "softmax(q . K * scale) . V for one new token per sequence over its KV cache",
@@ -225,7 +231,8 @@ Op attention_decode() {
            feature("hidden", "epilogue=project: elements of the projected row"),
            feature("deterministic", "bitwise reproducible across batch sizes and configurations", kNoYes),
            feature("style", "append: which elements are a pair", {"half_split", "interleaved"}),
-           feature("scaling", "append: scaling of the angles", {"none", "linear", "dynamic_ntk", "llama3"})},
+           feature("scaling", "append: scaling of the angles", {"none", "linear", "dynamic_ntk", "llama3"}),
+           feature("qk_norm", "append: whether heads of q and k are normalized before they rotate", kNoYes)},
       .check = check,
       .tensors = tensors,
       .fields = {field("q", &A::q),
@@ -253,7 +260,9 @@ Op attention_decode() {
                  field("y", &Project::y, projected_rows),
                  field("theta", &DynamicNtk::theta, theta),
                  field("factor", &DynamicNtk::factor, factor),
-                 field("max_position", &DynamicNtk::max_position, max_position)},
+                 field("max_position", &DynamicNtk::max_position, max_position),
+                 field("qk_norm", &Norm::qk_norm),
+                 field("eps", &Norm::eps, kHeadNormEps)},
       .args_bytes = args_bytes,
       .cost = cost,
       .sharing = heads_per_kv_head,

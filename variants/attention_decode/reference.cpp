@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "variants/attention_decode/dims.h"
+#include "variants/helpers/head_norm.h"
 #include "variants/helpers/rope.h"
 
 namespace warptune {
 namespace {
 
-/// Row `row` of the fused qkv of sequence b with bias, rotated at `position` unless that is negative.
+/// Row `row` of the fused qkv of sequence b with bias; normalized and rotated at `position` unless that is
+/// negative.
 std::vector<double> new_row(const Problem& p, const Inputs& in, std::int64_t b, std::int64_t row,
                             std::int64_t position) {
   const std::int64_t d = p["head_dim"], rows = p["q_heads"] + 2 * p["kv_heads"];
@@ -23,6 +25,7 @@ std::vector<double> new_row(const Problem& p, const Inputs& in, std::int64_t b, 
     if (p["bias"] != 0) x[i] += in["bias"][row * d + i];
   }
   if (position < 0) return x;
+  if (p["qk_norm"] != 0) normalize_head(x, in["qk_norm"], row < p["q_heads"]);
   const Values table = in["inv_freq"];
   const RopeScaling scaling = rope_scaling(p, cache_capacity(p));
   const std::int64_t half = d / 2;

@@ -3,6 +3,7 @@
 
 #include "harness/core/parallel.h"
 #include "kernels/rope_append/args.h"
+#include "variants/helpers/head_norm.h"
 #include "variants/helpers/host_pair.h"
 #include "variants/helpers/kv_cache.h"
 #include "variants/helpers/rope.h"
@@ -24,15 +25,6 @@ std::int64_t row_of(const RopeAppendArgs& a, const Shape& s, std::int64_t sequen
   if (s.page == 0) return (sequence * s.kv_heads + kv_head) * a.capacity + position;
   const std::int64_t page = a.block_table[sequence * (a.capacity / s.page) + position / s.page];
   return (page * s.kv_heads + kv_head) * s.page + position % s.page;
-}
-
-/// RMSNorm of a head.
-template <class T>
-void normalize(std::vector<float>& x, const T* weight, float eps) {
-  float sum = 0;
-  for (const float value : x) sum += value * value;
-  const float scale = 1 / std::sqrt(sum / static_cast<float>(x.size()) + eps);
-  for (float& value : x) value *= scale * static_cast<float>(*weight++);
 }
 
 /// Rounds a row to T and stores it in the format of the cache.
@@ -78,7 +70,7 @@ void append_token(const RopeAppendArgs& a, const Shape& s, std::int64_t token) {
     if (head < s.q_heads + s.kv_heads) {
       if (s.norm) {
         const auto& norm = static_cast<const NormRopeAppendArgs&>(a);
-        normalize(x, static_cast<const T*>(norm.qk_norm) + (head < s.q_heads ? 0 : s.head_dim), norm.eps);
+        normalize_head<T>(x, norm.qk_norm, head < s.q_heads, norm.eps);
       }
       for (std::int64_t i = 0; i < half; ++i) {
         const auto [first, second] =

@@ -8,6 +8,7 @@
 #include "harness/core/error.h"
 #include "harness/core/variant_values.h"
 #include "kernels/rope_append/args.h"
+#include "variants/helpers/head_norm.h"
 #include "variants/helpers/kv_cache.h"
 #include "variants/helpers/rope.h"
 #include "variants/helpers/specs.h"
@@ -61,7 +62,6 @@ RopeScaling scaling_of(const Problem& p) { return rope_scaling(p, rope_capacity(
 double theta(const Problem& p) { return scaling_of(p).theta; }
 double factor(const Problem& p) { return scaling_of(p).factor; }
 int max_position(const Problem& p) { return scaling_of(p).original_max_position; }
-constexpr double kNormEps = 1e-6;
 std::size_t args_bytes(const Problem& p) {
   return p["qk_norm"] == 1 ? sizeof(NormRopeAppendArgs) : sizeof(RopeAppendArgs);
 }
@@ -118,14 +118,6 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
   return specs;
 }
 
-/// RMSNorm of a head of q or k.
-void normalize(const Values& weights, std::int64_t first, std::vector<double>& x) {
-  double sum = 0;
-  for (const double value : x) sum += value * value;
-  const double scale = 1 / std::sqrt(sum / static_cast<double>(x.size()) + kNormEps);
-  for (std::size_t d = 0; d < x.size(); ++d) x[d] *= scale * weights[first + static_cast<std::int64_t>(d)];
-}
-
 /// A unit is a token: all its heads.
 void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
   const std::int64_t q_heads = p["q_heads"], kv_heads = p["kv_heads"], heads = q_heads + 2 * kv_heads;
@@ -151,7 +143,7 @@ void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected&
       x.push_back(qkv[(token * heads + head) * head_dim + d] +
                   (p["bias"] == 1 ? bias[head * head_dim + d] : 0));
     if (head < q_heads + kv_heads) {
-      if (p["qk_norm"] == 1) normalize(in["qk_norm"], head < q_heads ? 0 : head_dim, x);
+      if (p["qk_norm"] == 1) normalize_head(x, in["qk_norm"], head < q_heads);
       for (std::int64_t i = 0; i < half; ++i) {
         const auto [first, second] =
             is_interleaved(p) ? std::pair(2 * i, 2 * i + 1) : half_split_pair(i, head_dim, rotary);
@@ -241,7 +233,7 @@ Op rope_append() {
                  field("factor", &A::factor, factor), field("max_position", &A::max_position, max_position),
                  field("k_scale", &A::k_scale), field("v_scale", &A::v_scale),
                  field("block_table", &A::block_table), field("qk_norm", &Norm::qk_norm),
-                 field("eps", &Norm::eps, kNormEps)},
+                 field("eps", &Norm::eps, kHeadNormEps)},
       .args_bytes = args_bytes,
       .cost = cost,
       .sharing = heads_per_kv_head,
