@@ -8,7 +8,7 @@ namespace warptune::testing {
 
 inline const std::pair<std::string, std::string> kDsx{"k_layout", "dsx"}, kAppend{"append", "yes"},
     kBias{"bias", "yes"}, kProject{"epilogue", "project"}, kInterleaved{"style", "interleaved"},
-    kDynamicNtk{"scaling", "dynamic_ntk"};
+    kDynamicNtk{"scaling", "dynamic_ntk"}, kNorm{"qk_norm", "yes"};
 
 /// A problem of attention_decode.
 inline Dims dims(int batch, int q_heads, int kv_heads, int head_dim, int context, Dims more = {}) {

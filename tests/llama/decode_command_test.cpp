@@ -352,8 +352,6 @@ TEST_F(DecodeCommand, BadInputIsOneSentenceAndExitsWithTwo) {
       {mha + " --variant rms_norm=vectorized", "--variant rms_norm=vectorized is never taken"},
       {mha + " --variant rms_norm=host_threaded:threads=4096", "breaks"},
       {mha + " --variant softmax=host_naive", "no 'softmax' of this run"},
-      {"--fuse-append on --model " + golden("qwen3"),
-       "--fuse-append on needs heads without a norm; qwen3 has norms of q and k"},
       {"--fuse-swiglu on --model " + golden("smollm3"),
        "--fuse-swiglu on needs gate and up without a bias; smollm3 has biases"},
       {"--model " + (folder_ / "heads_of_6").string(),

@@ -42,7 +42,7 @@ struct GoldenModel {
                 {.batch = static_cast<int>(golden.prompts.size()),
                  .capacity = 80,
                  .max_steps = golden.steps(),
-                 .fuse = {.append = fused && !config.qk_norm},
+                 .fuse = {.append = fused},
                  .kv = kv});
     return check_golden(model, against);
   }

@@ -41,7 +41,7 @@ void expect_golden(const std::string& name, const std::string& where, DType dtyp
                .capacity = 80,
                .positions = static_cast<int>(longest) + golden.steps(),
                .max_steps = golden.steps(),
-               .fuse = {fused && !config.qk_norm, fused, fused && !config.mlp_bias, fused, false},
+               .fuse = {fused, fused, fused && !config.mlp_bias, fused, false},
                .graph = !naive});
   const Agreement agreement = check_golden(model, golden);
   EXPECT_TRUE(agreement.ok()) << agreement.summary();
@@ -180,19 +180,38 @@ TEST(Model, FusedNormsAndSwigluGiveTheSame) {
 
 TEST(Model, OInsideAttentionGivesTheSame) {
   const auto prompts = random_prompts(1, std::vector{9}, tiny().vocab, 7);
-  const auto of_step = [&](bool norm, bool o) {
-    Rig rig({.batch = 1,
-             .capacity = 64,
-             .max_steps = 4,
-             .fuse = {.append = true, .norm = norm, .swiglu = false, .split_norm = false, .o = o}});
-    run(rig.model, prompts, 4);
-    return std::pair(rig.model.logits(), static_cast<int>(rig.model.step_calls(16).size()));
-  };
-  const auto [apart, launches] = of_step(true, false);
-  const auto [fused, fewer] = of_step(true, true);
-  for (std::size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(fused[i], apart[i], 2e-4) << i;
-  EXPECT_EQ(launches - fewer, tiny().layers);
-  EXPECT_THROW(of_step(false, true), InputError) << "it takes a fused norm";
+  ModelConfig config = tiny();
+  for (const bool qk_norm : {false, true}) {
+    config.qk_norm = qk_norm;
+    const auto of_step = [&](bool norm, bool o) {
+      Rig rig({.batch = 1,
+               .capacity = 64,
+               .max_steps = 4,
+               .fuse = {.append = true, .norm = norm, .swiglu = false, .split_norm = false, .o = o}},
+              config);
+      run(rig.model, prompts, 4);
+      return std::pair(rig.model.logits(), static_cast<int>(rig.model.step_calls(16).size()));
+    };
+    const auto [apart, launches] = of_step(true, false);
+    const auto [fused, fewer] = of_step(true, true);
+    for (std::size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(fused[i], apart[i], 2e-4) << i;
+    EXPECT_EQ(launches - fewer, tiny().layers);
+    EXPECT_THROW(of_step(false, true), InputError) << "it takes a fused norm";
+  }
+}
+
+TEST(Model, TheFusedAppendNormalizesHeads) {
+  ModelConfig config = tiny();
+  config.qk_norm = true;
+  Rig rig({.batch = 1, .capacity = 64, .max_steps = 1, .fuse = {.append = true}}, config);
+  run(rig.model, random_prompts(1, std::vector{9}, tiny().vocab, 7), 1);
+  int fused = 0;
+  for (const Call& call : rig.model.step_calls(16)) {
+    const Problem& p = call.entry->problem;
+    EXPECT_NE(p.op, "rope_append");
+    if (p.op == "attention_decode") fused += p["append"] == 1 && p["qk_norm"] == 1;
+  }
+  EXPECT_EQ(fused, config.layers);
 }
 
 TEST(Model, GemmsGetTheWeightsOfTheNextOne) {

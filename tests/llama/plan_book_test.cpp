@@ -319,6 +319,12 @@ TEST(ModelProblems, TheFusedAppendGrowsTheta) {
       << "only the table of frequencies is scaled";
 }
 
+TEST(ModelProblems, TheFusedAppendHasTheNormsOfHeads) {
+  const ModelProblems of(ops(), preset("qwen3-8b"), DType::bf16);
+  EXPECT_TRUE(of.attention_decode(1, 64, true).key().ends_with("qk_norm=yes,dtype=bf16]"));
+  EXPECT_TRUE(of.attention_decode(1, 64, false).key().ends_with("bias=no,dtype=bf16]"));
+}
+
 TEST(ModelProblems, Buckets) {
   EXPECT_EQ(context_bucket(1), 64);
   EXPECT_EQ(context_bucket(64), 64);

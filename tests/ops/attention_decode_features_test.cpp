@@ -107,6 +107,8 @@ const Sets kInteracting = {{kInt8, kDsx},
                            {kAppend, kWindow, kAlibi},
                            {kAppend, kAdditive, kLse},
                            {kAppend, kBias, kInt8, kToken, kInterleaved, kDynamicNtk},
+                           {kAppend, kNorm, kPages, kFp8, kToken},
+                           {kAppend, kNorm, kInt8, kToken, kProject, kHidden},
                            {kWindow, kAdditive, kLse, kQuantize},
                            {kAppend, kPages, kInt8, kToken, kAlibi, kProject, kHidden}};
 INSTANTIATE_TEST_SUITE_P(Alone, DecodeFeature, ::testing::ValuesIn(kAlone), shape_name);
@@ -123,6 +125,7 @@ OpEntry packed_gqa_variants() {
   return entry;
 }
 const Sets kPackedGqa = {{kAppend, kBias, kInt8, kToken, kPages},
+                         {kAppend, kBias, kNorm, kInt8, kToken},
                          {kAppend, kFp8, kWindow, kAlibi, kLse},
                          {kAppend, kBias, kAdditive, kSmooth},
                          {kFp8, kToken, kAdditive, kQuantize}};
@@ -145,8 +148,12 @@ TEST(DecodeFeatures, EveryCudaVariantTakesItsFeatures) {
   };
   Sets alone = kAlone;
   std::erase(alone, Dims{kDeterministic});
-  alone.insert(alone.end(),
-               {{kDsx}, {kAppend}, {kAppend, kBias}, {kAppend, kInterleaved}, {kAppend, kDynamicNtk}});
+  alone.insert(alone.end(), {{kDsx},
+                             {kAppend},
+                             {kAppend, kBias},
+                             {kAppend, kInterleaved},
+                             {kAppend, kDynamicNtk},
+                             {kAppend, kNorm}});
   for (const Dims& features : alone)
     for (const char* name :
          {"naive", "vectorized", "split_kv", "fixed_split", "short_context", "mma_direct", "mma_pipelined"}) {
@@ -211,7 +218,8 @@ class Draw {
             {"hidden", pick<std::string>({"0", "64"})},
             {"deterministic", pick<std::string>({"no", "yes"})},
             {"style", pick<std::string>({"half_split", "interleaved"})},
-            {"scaling", pick<std::string>({"none", "dynamic_ntk"})}};
+            {"scaling", pick<std::string>({"none", "dynamic_ntk"})},
+            {"qk_norm", pick<std::string>({"no", "yes"})}};
   }
   /// Contexts within 32 keys of each other, so that the number of splits does not change.
   Dims sizes(int context) {

@@ -56,6 +56,15 @@ const auto kRotations = ::testing::Values(
     dims(6, 8, 2, 128, 4000, {kAppend, kBias, kUneven, kInterleaved, kDynamicNtk}),
     dims(1, 2, 1, 128, 70, {kAppend, {"scaling", "linear"}}),
     dims(1, 2, 1, 128, 70, {kAppend, {"scaling", "llama3"}, kInterleaved}));
+// Heads of q and k that are normalized first; groups and head sizes that lanes share evenly or not.
+const auto kNorms = ::testing::Values(
+    dims(1, 2, 2, 64, 1, {kAppend, kNorm}), dims(1, 16, 8, 128, 1000, {kAppend, kNorm}),
+    dims(5, 4, 1, 128, 300, {kAppend, kBias, kUneven, kNorm}),
+    dims(1, 7, 1, 96, 129, {kAppend, kBias, kNorm}), dims(4, 8, 1, 80, 65, {kAppend, kUneven, kDsx, kNorm}),
+    dims(2, 2, 1, 192, 77, {kAppend, kNorm}),
+    dims(2, 6, 2, 256, 1000, {kAppend, kInterleaved, kDynamicNtk, kNorm}),
+    dims(80, 4, 2, 128, 40, {kAppend, kUneven, kNorm}),
+    dims(1, 12, 2, 64, 300, {kAppend, kNorm, kProject, {"hidden", "160"}}));
 // The output projection; rows of 256, 768, 1024 and 2048 elements, which warps share evenly or not.
 const auto kProjections =
     ::testing::Values(dims(1, 4, 2, 64, 1, {kAppend, kProject, {"hidden", "64"}}),
@@ -81,9 +90,11 @@ WARPTUNE_SHAPES(ManyWorkTiles);
 WARPTUNE_SHAPES(Layouts);
 WARPTUNE_SHAPES(Appends);
 WARPTUNE_SHAPES(Rotations);
+WARPTUNE_SHAPES(Norms);
 WARPTUNE_SHAPES(Projections);
 WARPTUNE_SHAPES(OddHeads);
 #undef WARPTUNE_SHAPES
+INSTANTIATE_TEST_SUITE_P(Norms, AttentionDecodeCompiles, kNorms, shape_name);
 INSTANTIATE_TEST_SUITE_P(Projections, AttentionDecodeCompiles, kProjections, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionDecodeCompiles,
                          ::testing::Values(dims(1, 32, 8, 128, 4096), dims(2, 14, 2, 80, 150, {kDsx}),
@@ -221,6 +232,7 @@ TEST(AttentionDecodeOp, RejectsContradictoryDims) {
   EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kBias}), DType::bf16), InputError);
   EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kInterleaved}), DType::bf16), InputError);
   EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kDynamicNtk}), DType::bf16), InputError);
+  EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kNorm}), DType::bf16), InputError);
   EXPECT_THROW(op.problem(dims(1, 2, 2, 2, 1, {kAppend, kDynamicNtk}), DType::bf16), InputError);
   EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kAppend, kProject}), DType::bf16), InputError);
   EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kAppend, {"hidden", "64"}}), DType::bf16), InputError);

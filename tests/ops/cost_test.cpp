@@ -52,6 +52,9 @@ TEST(Costs, OfAttentionDecode) {
   expect_cost("attention_decode", dims, 2 * (2 * (32 + 32 + keys) + 4), 2 * 4 * 10 * 32);
   dims.emplace_back("append", "yes");  // the new rows are read and written, and inv_freq is 4 floats
   expect_cost("attention_decode", dims, 2 * (2 * (32 + 32 + keys + 2 * 16) + 4) + 4 * 4, 2 * 4 * 10 * 32);
+  dims.emplace_back("qk_norm", "yes");  // two rows of weights
+  expect_cost("attention_decode", dims, 2 * (2 * (32 + 32 + keys + 2 * 16) + 4) + 4 * 4 + 2 * 16,
+              2 * 4 * 10 * 32);
 }
 
 TEST(Costs, OfSoftmaxAndMask) {
