@@ -10,6 +10,7 @@
 //   of another warpgroup; two of a block take turns. Up to 64 tokens, scales of groups multiply the sums of a
 //   batch, in fp32; else they multiply the weights, which are rounded to T once. Scales of rows multiply the
 //   sums.
+// Act-order: permute_columns.cu writes x to the workspace, whose tensor map takes the place of that of x.
 // Wins: 9 tokens and more on most shapes.
 // `in` is a multiple of kTileK, `out` of 8. Source: Marlin (Frantar et al., "MARLIN: Mixed-Precision
 // Auto-Regressive Parallel Inference on Large Language Models", 2024) and CUTLASS, mixed-input GEMM of sm_90.

@@ -60,6 +60,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(quantized("1", "128", "48", "int4", "0"), quantized("3", "160", "33", "int4", "32"),
                       quantized("2", "384", "40", "int4", "128", {{"zeros", "yes"}}),
                       quantized("5", "64", "7", "int4", "64", {{"zeros", "yes"}, {"act_order", "yes"}}),
+                      quantized("24", "128", "136", "int4", "32",
+                                {{"act_order", "yes"}, {"prologue", "rms_scale"}, {"epilogue", "swiglu"}}),
                       quantized("1", "256", "24", "int4", "64", {{"epilogue", "swiglu"}}),
                       quantized("17", "96", "19", "int8", "0"),
                       quantized("2", "128", "64", "int8", "32", {{"act_order", "yes"}}),
@@ -86,6 +88,12 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("4", "160", "24", "int4", "32"), quantized("17", "1024", "130", "int4", "128"),
         quantized("64", "512", "1032", "int4", "32", {{"zeros", "yes"}}),
         quantized("130", "256", "72", "int4", "64", {{"act_order", "yes"}}),
+        quantized("2", "12288", "72", "int8", "128", {{"act_order", "yes"}}),
+        quantized("16", "640", "264", "int4", "128", {{"act_order", "yes"}, {"epilogue", "add"}}),
+        quantized("24", "1024", "136", "int4", "32",
+                  {{"act_order", "yes"}, {"prologue", "rms_scale"}, {"epilogue", "swiglu"}}),
+        quantized("300", "4096", "264", "int4", "128",
+                  {{"zeros", "yes"}, {"act_order", "yes"}, {"epilogue", "swiglu"}}),
         quantized("1", "4096", "264", "int8", "0"), quantized("2", "1088", "40", "int8", "0"),
         quantized("7", "640", "33", "int8", "128", {{"epilogue", "argmax"}}),
         quantized("33", "512", "264", "int8", "0"), quantized("200", "384", "65", "int8", "32"),
@@ -302,6 +310,20 @@ TEST(LinearDims, SquaresAreOfWholeGroups) {
   EXPECT_THROW(
       op.problem(Dims{{"tokens", "2"}, {"in", "32"}, {"out", "40"}, {"epilogue", "add_rms"}}, DType::bf16),
       InputError);
+}
+
+TEST(LinearQuantized, WgmmaTakesAnOrderOfColumns) {
+  const OpEntry& linear = find_op("linear");
+  const Variant& variant = linear.variant("wgmma_packed");
+  const DeviceFacts facts = known_device("sm_90a");
+  for (const char* tokens : {"2", "64", "2048"})
+    for (const char* act_order : {"no", "yes"}) {
+      const Problem problem = linear.op.problem(
+          quantized(tokens, "4096", "4096", "int4", "128", {{"act_order", act_order}}), DType::bf16);
+      const auto configs = Space(variant, problem, facts).configs();
+      ASSERT_FALSE(configs.empty()) << problem.key();
+      EXPECT_EQ(active_kernels(variant, problem, configs[0]).size(), problem["act_order"] == 1 ? 2u : 1u);
+    }
 }
 
 // x times the norm's weight is stored before it is scaled.

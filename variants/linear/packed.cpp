@@ -166,12 +166,33 @@ Variant mma_packed() {
   };
 }
 
+/// The GEMM of wgmma_packed; `x`: the member of its arguments that has the address of x.
+Stage wgmma_packed_gemm(const char* x, const Expression& condition) {
+  return {.file = "linear/wgmma_packed.cu",
+          .kernel =
+              "linear_wgmma_packed<{dtype}, {few_tokens}, {in}, {out}, {bias}, {prologue}, "
+              "{epilogue}, {weights}, {group}, {zeros}, {tile_tokens}, {rows}, {tile_k}, "
+              "{stages}, {warpgroups}, {cluster_k}, {cluster_m}, {prefetch}, {late_prefetch}>",
+          // Consumers, the warps that add squares, the producer.
+          .geometry = {.grid = {"is_persistent ? 1 : blocks"},
+                       .block = {"128 * (warpgroups + adds_squares) + (tokens > 64 ? 128 : 32)"},
+                       .shared_bytes = "shared_bytes",
+                       .pdl = "pdl",
+                       .cluster = "cluster_k * cluster_m",
+                       .per_sm = "is_persistent",
+                       .max_blocks = "blocks"},
+          .condition = condition,
+          .maps = {weight_map("tile_k / block_columns", "outputs / 8"),
+                   matrix_map(x, "tokens", "tile_tokens / cluster_m")}};
+}
+
 Variant wgmma_packed() {
   return {
       .name = "wgmma_packed",
       .idea =
           "Quantized weights on Hopper, 2 tokens to prompts: blocks stream weights to registers, where they "
-          "are converted while wgmma multiplies those before; a cluster splits K or shares x.",
+          "are converted while wgmma multiplies those before; a cluster splits K or shares x. With act-order "
+          "a kernel permutes x first.",
       .parameters = {{"tile_tokens", {16, 32, 48, 64, 128, 192, 256}, "tokens of a work tile, N of wgmma"},
                      {"rows", {64, 96, 112, 128, 160, 192, 224, 256}, "weight rows of a work tile"},
                      {"tile_k", {64, 128, 256}, "columns of a stage"},
@@ -213,11 +234,14 @@ Variant wgmma_packed() {
            {"blocks", "ceil_div(tiles, cluster_m) * cluster_k * cluster_m * token_tiles",
             "blocks that have work"},
            // With split K a block has one work tile, also where a second wave is needed.
-           {"is_persistent", "cluster_k == 1 && persistent", "whether a block takes several work tiles"}},
+           {"is_persistent", "cluster_k == 1 && persistent", "whether a block takes several work tiles"},
+           {"permute_threads", "32 * min(32, ceil_div(in, 256))",
+            "threads of a block that permutes a row of x, 8 columns each or more"}},
       .constraints =
-          {kQuantized, "has_wgmma", "tokens > 1", "act_order == no", "zeros == no || group != 0",
-           "out % 8 == 0", "in % tile_k == 0", "tile_k % block_columns == 0",
-           "prologue == none || (prologue == rms_scale && tokens <= 64)",
+          {kQuantized, "has_wgmma", "tokens > 1", "zeros == no || group != 0",
+           // Both take the workspace.
+           "act_order == no || epilogue != argmax", "out % 8 == 0", "in % tile_k == 0",
+           "tile_k % block_columns == 0", "prologue == none || (prologue == rms_scale && tokens <= 64)",
            "tokens <= 64 || epilogue in [none, add, swiglu]", kPrefetchConstraint,
            // Few tokens are one tile; prompts take tiles that they fill.
            "tokens > 64 || tile_tokens == 16 * ceil_div(tokens, 16)",
@@ -242,23 +266,19 @@ Variant wgmma_packed() {
            "sms)",
            "stages == 2 || (stages - 1) * tile_k * cluster_k < in", "pdl == 0 || tokens <= 64",
            kPdlConstraint},
-      .limits = {.shared_bytes = "shared_bytes"},
+      .limits = {.shared_bytes = "max(shared_bytes, act_order == yes ? in * dtype_bytes : 0)"},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{.file = "linear/wgmma_packed.cu",
-                  .kernel = "linear_wgmma_packed<{dtype}, {few_tokens}, {in}, {out}, {bias}, {prologue}, "
-                            "{epilogue}, {weights}, {group}, {zeros}, {tile_tokens}, {rows}, {tile_k}, "
-                            "{stages}, {warpgroups}, {cluster_k}, {cluster_m}, {prefetch}, {late_prefetch}>",
-                  // Consumers, the warps that add squares, the producer.
-                  .geometry = {.grid = {"is_persistent ? 1 : blocks"},
-                               .block = {"128 * (warpgroups + adds_squares) + (tokens > 64 ? 128 : 32)"},
-                               .shared_bytes = "shared_bytes",
-                               .pdl = "pdl",
-                               .cluster = "cluster_k * cluster_m",
-                               .per_sm = "is_persistent",
-                               .max_blocks = "blocks"},
-                  .maps = {weight_map("tile_k / block_columns", "outputs / 8"),
-                           matrix_map("x", "tokens", "tile_tokens / cluster_m")}}},
-      .workspace = kArgmaxWorkspace,
+      .stages = {{.file = "linear/permute_columns.cu",
+                  .kernel = "linear_permute_columns<{dtype}, {in}, {permute_threads}>",
+                  .geometry = {.grid = {"tokens"},
+                               .block = {"permute_threads"},
+                               .shared_bytes = "in * dtype_bytes",
+                               .pdl = "pdl"},
+                  .condition = "act_order == yes"},
+                 wgmma_packed_gemm("x", "act_order == no"),
+                 wgmma_packed_gemm("workspace", "act_order == yes")},
+      // x in the order of the columns, or the keys of argmax.
+      .workspace = if_else("act_order == yes", "tokens * in * dtype_bytes", kArgmaxWorkspace),
   };
 }
 
