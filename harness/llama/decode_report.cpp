@@ -9,8 +9,8 @@
 
 #include "harness/core/brief.h"
 #include "harness/device/host_device.h"
-#include "harness/measure/energy.h"
 #include "harness/measure/statistics.h"
+#include "harness/measure/steady_load.h"
 
 namespace warptune {
 namespace {
@@ -52,7 +52,8 @@ StepTime time_step(Model& model, std::span<const int> contexts) {
     model.pin(contexts);
     graph.launch(stream);
   });
-  const double joules = device.group() ? NAN : 1e-6 * energy_per_launch_uj(device, pinned, 1, steady_seconds);
+  const double joules =
+      device.group() ? NAN : 1e-6 * energy_under_load(device, pinned, 1, steady_seconds).launch_uj;
   model.pin(contexts);
   return {.context = context,
           .mean_context =

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "harness/measure/agreement.h"
-#include "harness/measure/energy.h"
 #include "harness/measure/interleave.h"
+#include "harness/measure/steady_load.h"
 #include "harness/measure/timed_samples.h"
 #include "harness/measure/tuning_ranges.h"
 #include "harness/measure/verified_run.h"
@@ -47,7 +47,7 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
 }
 
 std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& finalists, int rounds,
-                                                   bool other_caches, bool energy) {
+                                                   FinalistExtras extras) {
   Workbench& work = *work_;
   const StageTimer timer(work.times(), TuningStage::finalists);
   Device& device = work.device();
@@ -58,7 +58,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
   std::vector<Entrant> entrants(finalists.size());
   std::vector<FinalistTimes> times(finalists.size());
   std::vector<Measurement> state(finalists.size());  // the failure of each, if any
-  const bool hot_too = other_caches && work.options().cache != CacheMode::hot;
+  const bool hot_too = extras.other_caches && work.options().cache != CacheMode::hot;
 
   work.begin();
   for (std::size_t i = 0; i < finalists.size(); ++i)
@@ -100,13 +100,19 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
   };
   phase(&FinalistTimes::main, &Entrant::rotating, work.flush());
   if (hot_too) phase(&FinalistTimes::hot, &Entrant::hot, false);
-  if (other_caches) phase(&FinalistTimes::isolated, &Entrant::once, true);
+  if (extras.other_caches) phase(&FinalistTimes::isolated, &Entrant::once, true);
 
-  for (std::size_t i = 0; i < finalists.size() && energy; ++i)
+  for (std::size_t i = 0; i < finalists.size() && (extras.energy || extras.sustained); ++i)
     if (state[i].status == Status::ok)
       guarded(device, state[i], [&] {
-        SampleGraph& sample = entrants[i].rotating;
-        times[i].main.energy_uj = energy_per_launch_uj(device, *sample.graph, sample.launches, now_);
+        const SampleGraph& sample = entrants[i].rotating;
+        Measurement& m = times[i].main;
+        const LoadEnergy energy = energy_under_load(device, *sample.graph, sample.launches, now_,
+                                                    extras.sustained ? kSustainedSeconds : 0);
+        m.energy_uj = energy.launch_uj;
+        if (!extras.sustained) return;
+        m.sustained_power_w = energy.power_w;
+        m.sustained_us = time_under_load(device, *sample.graph, sample.launches, work.flush());
       });
 
   bool all_right = true;
@@ -131,7 +137,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
     all_right = all_right && m.status == Status::ok;
     check_peaks(times[i].main, Timing::main);
     if (hot_too) check_peaks(times[i].hot, Timing::hot);
-    if (other_caches) check_peaks(times[i].isolated, Timing::isolated);
+    if (extras.other_caches) check_peaks(times[i].isolated, Timing::isolated);
     if (m.status != Status::ok) {  // it may have changed the tensors of the next
       work.begin();
     }

@@ -33,6 +33,13 @@ struct FinalistTimes {
   Measurement main, hot, isolated;
 };
 
+/// What is measured of finalists besides their times in the bench's cache mode.
+struct FinalistExtras {
+  bool other_caches = true;  // times of hot and isolated launches
+  bool energy = false;       // the energy of a launch
+  bool sustained = false;    // time and power after ten seconds of steady load
+};
+
 /// Measures read, copy, L2 and matrix peaks and the launch floor of a device (about half a second), and
 /// sets them.
 DeviceFacts measure_peaks(Device& device);
@@ -57,10 +64,9 @@ class Bench {
   /// its status. Errors of the device itself (a sticky CUDA error) are thrown. `best_us`: the upper end of
   /// the interval of the best so far; a configuration that is surely slower is abandoned after a few samples.
   Measurement run(const Variant& variant, const Config& config, double best_us = Measurement::NAN_VALUE);
-  /// Times finalists (which run() has verified) interleaved, A B C A B C, and verifies each again. Without
-  /// `other_caches` only in the bench's cache mode. `energy`: measures the energy of each, too.
+  /// Times finalists (which run() has verified) interleaved, A B C A B C, and verifies each again.
   std::vector<FinalistTimes> time_interleaved(const std::vector<Finalist>& finalists, int rounds,
-                                              bool other_caches = true, bool energy = false);
+                                              FinalistExtras extras = {});
   const Problem& problem() const;
   /// How long the stages took since the last call.
   StageTimes take_times();

@@ -49,8 +49,9 @@ struct Measurement {
   double time_us = NAN_VALUE, time_us_min = NAN_VALUE, time_us_p10 = NAN_VALUE, time_us_p90 = NAN_VALUE;
   double ci_low_us = NAN_VALUE, ci_high_us = NAN_VALUE;
   int samples = 0, launches_per_sample = 0;
-  std::vector<double> samples_us = {};  // per launch, in the order of measurement
-  double energy_uj = NAN_VALUE;         // per launch
+  std::vector<double> samples_us = {};                             // per launch, in the order of measurement
+  double energy_uj = NAN_VALUE;                                    // per launch
+  double sustained_us = NAN_VALUE, sustained_power_w = NAN_VALUE;  // after ten seconds of steady load
   double floor_us = NAN_VALUE;
   double max_abs_err = NAN_VALUE, rel_l2_err = NAN_VALUE;
   Resources resources;

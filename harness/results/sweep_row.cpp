@@ -208,6 +208,12 @@ constexpr Column kColumns[] = {
     number<is_any, &M::energy_uj>("energy_uj", kReal, "uJ per launch",
                                   "of a finalist under steady load, where the sweep's objective needs it",
                                   true),
+    number<is_any, &M::sustained_us>("sustained_us", kReal, "us per launch",
+                                     "of a finalist after ten seconds of steady load, where the sweep has "
+                                     "`sustained: true`",
+                                     true),
+    number<is_any, &M::sustained_power_w>("sustained_power_w", kReal, "W",
+                                          "of the whole board at the end of that load", true),
 };
 
 std::string formatted(const FieldValue& value) {

@@ -112,8 +112,11 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
                                ? ""
                                : "; no winner of the wisdom: its inputs are changed";
   const std::string energy = m.energy_uj > 0 ? fmt::format(", {:.4g} uJ", m.energy_uj) : "";
-  progress.finish(fmt::format("{}: {:.2f} us{}{}, {}{}{}{}", name, m.time_us, floor, energy, plan_name(c),
-                              tied, slowed, note));
+  const std::string power = m.sustained_power_w > 0 ? fmt::format(" at {:.0f} W", m.sustained_power_w) : "";
+  const std::string sustained =
+      m.sustained_us > 0 ? fmt::format(", sustained {:.2f} us{}", m.sustained_us, power) : "";
+  progress.finish(fmt::format("{}: {:.2f} us{}{}{}, {}{}{}{}", name, m.time_us, floor, energy, sustained,
+                              plan_name(c), tied, slowed, note));
   summary_.winners.push_back(winner_of(item, trials, *choice));
   Solved solved{&problem, std::move(trials), *choice, summary_.winners.size() - 1};
   if (needs_fresh_process(solved)) solved_.push_back(std::move(solved));

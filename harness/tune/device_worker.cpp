@@ -7,15 +7,17 @@
 
 #include "harness/core/error.h"
 #include "harness/device/device.h"
+#include "harness/measure/steady_load.h"
 #include "harness/tune/device_file.h"
 
 namespace warptune {
 namespace {
 constexpr double kMargin =
     3;  // over the longest verified configuration: verification takes equally long for all
-constexpr double kMinSamples = 3;      // one timed sample and the two before timing starts
-constexpr double kStartSeconds = 120;  // for a worker to open its device
-constexpr double kPeaksSeconds = 300;  // for it to measure the peaks
+constexpr double kMinSamples = 3;                       // one timed sample and the two before timing starts
+constexpr double kStartSeconds = 120;                   // for a worker to open its device
+constexpr double kPeaksSeconds = 300;                   // for it to measure the peaks
+constexpr double kLoadSeconds = kSustainedSeconds + 5;  // for the steady load of a finalist
 }  // namespace
 
 void Deadline::learn(const Measurement& m, double seconds) {
@@ -105,8 +107,9 @@ Measurement DeviceWorker::measure(const Job& job, Deadline& deadline,
 std::vector<FinalistTimes> DeviceWorker::time(const FinalistsJob& job) {
   const bool slow = first_ || workers_.fresh();
   const Busy busy(*this);
-  auto times = workers_.run(job, options_.deadline.max_seconds * static_cast<double>(job.finalists.size()) +
-                                     (slow ? options_.first_job_seconds : 0));
+  const double each = options_.deadline.max_seconds + (job.extras.sustained ? kLoadSeconds : 0);
+  auto times = workers_.run(
+      job, each * static_cast<double>(job.finalists.size()) + (slow ? options_.first_job_seconds : 0));
   keep_raised_peaks();
   return times;
 }

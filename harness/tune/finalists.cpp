@@ -44,8 +44,8 @@ void keep_finalists(const Indices& finalists, std::vector<Measurement>& measurem
       measurements[i].sampling = SamplingClass::abandoned;
 }
 
-/// Takes the times from rows of earlier runs. False where a finalist has none, or no energy that the device
-/// measures.
+/// Takes the times from rows of earlier runs. False where a finalist has none, lacks a sustained time, or an
+/// energy that the device measures.
 bool recall(const SweepItem& item, const Indices& finalists, Trials& trials, const DeviceRows& rows,
             bool measures_energy) {
   std::vector<const KnownRow*> known;
@@ -55,6 +55,7 @@ bool recall(const SweepItem& item, const Indices& finalists, Trials& trials, con
     const bool lacks =
         item.objective != Objective::time && !std::isfinite(known.back()->measurement.energy_uj);
     if (measures_energy && lacks) return false;
+    if (item.sustained && !std::isfinite(known.back()->measurement.sustained_us)) return false;
   }
   keep_finalists(finalists, trials.measurements);
   for (std::size_t f = 0; f < finalists.size(); ++f) {
@@ -66,14 +67,11 @@ bool recall(const SweepItem& item, const Indices& finalists, Trials& trials, con
 
 /// Times configurations interleaved. Nothing where that fails; the log then has the reason.
 std::vector<FinalistTimes> interleaved_times(const SweepItem& item, const Indices& indices,
-                                             const Trials& trials, bool other_caches, DeviceWorker& worker,
-                                             std::FILE* log) {
-  FinalistsJob job{.problem = item.problem,
-                   .options = item.options,
-                   .rounds = kRounds,
-                   .finalists = {},
-                   .other_caches = other_caches,
-                   .energy = item.objective != Objective::time};
+                                             const Trials& trials, FinalistExtras extras,
+                                             DeviceWorker& worker, std::FILE* log) {
+  extras.energy = item.objective != Objective::time;
+  FinalistsJob job{
+      .problem = item.problem, .options = item.options, .rounds = kRounds, .finalists = {}, .extras = extras};
   for (const std::size_t i : indices)
     job.finalists.push_back({trials.candidates[i].variant->name, trials.candidates[i].config()});
   try {
@@ -115,7 +113,8 @@ std::optional<Choice> choice_after(std::span<const Measurement> fresh, std::size
 bool time_in_fresh_process(const SweepItem& item, Choice& choice, Trials& trials, DeviceWorker& worker,
                            DeviceRows& rows, std::FILE* log) {
   const Indices timed = contenders(trials, choice);
-  const std::vector<FinalistTimes> times = interleaved_times(item, timed, trials, false, worker, log);
+  const std::vector<FinalistTimes> times =
+      interleaved_times(item, timed, trials, {.other_caches = false}, worker, log);
   if (times.empty()) return false;
   std::vector<Measurement> fresh = trials.measurements;
   keep_finalists(timed, fresh);
@@ -193,8 +192,8 @@ void time_finalists(const SweepItem& item, const Indices& finalists, Trials& tri
   const bool measures_energy = worker.facts().backend == Backend::cuda;
   if (finalists.empty() || (!trials.any_new && recall(item, finalists, trials, rows, measures_energy)))
     return;
-  std::vector<FinalistTimes> times =
-      interleaved_times(item, finalists, trials, item.other_caches, worker, log);
+  std::vector<FinalistTimes> times = interleaved_times(
+      item, finalists, trials, {.other_caches = item.other_caches, .sustained = item.sustained}, worker, log);
   if (times.empty()) return;
   keep_finalists(finalists, trials.measurements);
   for (std::size_t f = 0; f < finalists.size(); ++f) {

@@ -256,8 +256,9 @@ Job job_of(const Json& json) {
 Json to_json(const FinalistsJob& job) {
   Json json = bench_json("finalists", job.problem, job.options);
   json["rounds"] = job.rounds;
-  json["other_caches"] = job.other_caches;
-  json["energy"] = job.energy;
+  json["other_caches"] = job.extras.other_caches;
+  json["energy"] = job.extras.energy;
+  json["sustained"] = job.extras.sustained;
   json["finalists"] = Json::array();
   for (const auto& entry : job.finalists)
     json["finalists"].push_back({{"variant", entry.variant}, {"config", list_of(entry.config)}});
@@ -269,8 +270,9 @@ FinalistsJob finalists_job_of(const Json& json) {
                    .options = options_of(json),
                    .rounds = get<int>(json, "rounds"),
                    .finalists = {},
-                   .other_caches = get<bool>(json, "other_caches"),
-                   .energy = get<bool>(json, "energy")};
+                   .extras = {.other_caches = get<bool>(json, "other_caches"),
+                              .energy = get<bool>(json, "energy"),
+                              .sustained = get<bool>(json, "sustained")}};
   for (const Json& entry : list(json, "finalists"))
     job.finalists.push_back({get<std::string>(entry, "variant"), assignment(entry, "config")});
   return job;

@@ -10,8 +10,8 @@
 //           {"type":"error", "input":bool, "message":text}, and then it ends
 //   parent  {"type":"measure_peaks"}  {"type":"set_peaks", facts}  {"type":"measure_launch_floors"}
 //           {"type":"job", op, dims, dtype, variant, config, options, best_us}
-//           {"type":"finalists", op, dims, dtype, options, rounds, other_caches, energy, "finalists":
-//           [{variant, config}]}
+//           {"type":"finalists", op, dims, dtype, options, rounds, other_caches, energy, sustained,
+//           "finalists":[{variant, config}]}
 //           {"type":"step", model, dtype, ranks, batch, context, "kv":KvFormat::suffix(), seed, rounds,
 //           "incumbent":plans, "candidate":plans}
 #include <nlohmann/json.hpp>
@@ -49,8 +49,7 @@ struct FinalistsJob {
   BenchOptions options;
   int rounds = 21;
   std::vector<Entry> finalists;
-  bool other_caches = true;  // also times hot and isolated launches
-  bool energy = false;       // also measures the energy of a launch
+  FinalistExtras extras = {};
 };
 
 /// The plans of a model step, timed interleaved with the best ones so far.

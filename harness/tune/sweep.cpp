@@ -52,12 +52,12 @@ class Loader {
   Sweep load() {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops', 'models' or 'steps'");
-    yaml_.expect_keys(
-        root, "a sweep",
-        {"name",        "device",          "dtypes",    "cache",        "seed",        "inputs",
-         "output",      "sampling",        "finalists", "other_caches", "objective",   "fresh_process",
-         "max_configs", "constraint_rows", "missing",   "prune",        "strategy",    "ops",
-         "models",      "steps",           "kernels",   "kernel_files", "ops_defined", "tune"});
+    yaml_.expect_keys(root, "a sweep",
+                      {"name",      "device",    "dtypes",        "cache",       "seed",
+                       "inputs",    "output",    "sampling",      "finalists",   "other_caches",
+                       "objective", "sustained", "fresh_process", "max_configs", "constraint_rows",
+                       "missing",   "prune",     "strategy",      "ops",         "models",
+                       "steps",     "kernels",   "kernel_files",  "ops_defined", "tune"});
     read_name(root);
     if (defines_kernels(root)) {
       sweep_.kernels.paths = {std::filesystem::absolute(path_)};
@@ -77,6 +77,7 @@ class Loader {
     if (root["finalists"]) finalists_ = count_of(yaml_, root["finalists"], "finalists");
     if (root["objective"]) objective_ = objective_of(yaml_, root["objective"]);
     if (root["other_caches"]) other_caches_ = yaml_.yes(root["other_caches"], "'other_caches'");
+    if (root["sustained"]) sustained_ = yaml_.yes(root["sustained"], "'sustained'");
     if (root["fresh_process"]) sweep_.fresh_process = yaml_.yes(root["fresh_process"], "'fresh_process'");
     if (root["missing"]) sweep_.missing = yaml_.yes(root["missing"], "'missing'");
     if (root["constraint_rows"])
@@ -324,6 +325,7 @@ class Loader {
   void add(SweepItem item, const YAML::Node& from) {
     item.finalists = finalists_;
     item.other_caches = other_caches_;
+    item.sustained = sustained_;
     item.objective = objective_;
     const auto [at, is_new] =
         index_of_item_.try_emplace({item.problem.key(), item.options.cache}, sweep_.items.size());
@@ -355,7 +357,7 @@ class Loader {
   BenchOptions options_;
   std::vector<DType> dtypes_ = {DType::bf16};
   int max_configs_ = 0, finalists_ = 8;
-  bool other_caches_ = false;
+  bool other_caches_ = false, sustained_ = false;
   Objective objective_ = Objective::time;
   double counted_ = 0;                       // problems so far, with repetitions
   std::map<std::string, bool> inputs_used_;  // tensors of the sweep's inputs, and whether a problem has them

@@ -31,6 +31,7 @@ struct SweepItem {
   std::vector<VariantChoice> choices;
   int finalists = 8;          // the number of fastest configurations that are timed again, interleaved
   bool other_caches = false;  // finalists are timed in the other cache states too
+  bool sustained = false;     // finalists are timed after ten seconds of steady load too
   Objective objective = Objective::time;  // decides among the finalists
   int max_configs = 0;                    // limit of each variant's configurations, evenly spread; 0: all
   bool named = false;  // the file names the variants: it is an error if none of them fits the device

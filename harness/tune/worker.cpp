@@ -103,7 +103,7 @@ class Benches {
     const NvtxRange range = problem_range(job.problem);
     open(job.problem, job.options);
     if (failure_) return std::vector<FinalistTimes>(finalists.size(), {*failure_, *failure_, *failure_});
-    return bench_->time_interleaved(finalists, job.rounds, job.other_caches, job.energy);
+    return bench_->time_interleaved(finalists, job.rounds, job.extras);
   }
 
   void clear() {

@@ -305,7 +305,7 @@ TEST_F(HostBench, FinalistsAreTimedColdHotAndIsolated) {
   EXPECT_EQ(times[0].isolated.launches_per_sample, 1);
   EXPECT_EQ(times[1].main.status, Status::wrong_result);
   EXPECT_EQ(bench.run(right, {}).status, Status::ok);
-  const FinalistTimes alone = bench.time_interleaved({{&right, {}}}, 3, false).front();
+  const FinalistTimes alone = bench.time_interleaved({{&right, {}}}, 3, {.other_caches = false}).front();
   EXPECT_EQ(alone.main.samples, 3);
   EXPECT_EQ(alone.hot.samples, 0);
   EXPECT_EQ(alone.isolated.samples, 0);

@@ -166,11 +166,11 @@ TEST(SweepRow, GoldenText) {
       "launches_per_sample,cache,bytes,flops,gb_per_s,tflop_per_s,floor_us,pct_floor,max_abs_err,rel_l2_err,"
       "registers,shared_bytes,spill_bytes,occupancy_pct,sm_clock_mhz,mem_clock_mhz,temperature_c,power_w,"
       "throttled,"
-      "compile_ms,code_hash,sampling,step,card,energy_uj\n"
+      "compile_ms,code_hash,sampling,step,card,energy_uj,sustained_us,sustained_power_w\n"
       "1,run1,2026-01-02T03:04:05Z,abc,box,host,x86_64,,,rms_norm,"
       "\"rms_norm[tokens=1,hidden=64,dtype=fp32]\",fp32,vectorized,\"block=64,vec=4\",ok,two "
       "lines,2,,,,,,11,8,"
-      "cold,768,256,0.384,0.000128,0.5,25,,,,,,,,,,,,,,screened,,,\n");
+      "cold,768,256,0.384,0.000128,0.5,25,,,,,,,,,,,,,,screened,,,,,\n");
 }
 
 TEST(SweepColumns, TheDocumentMatchesTheTableOfColumns) {

@@ -178,6 +178,30 @@ TEST(Resume, FinalistsAreReusedOrTimed) {
   EXPECT_NE(winner().run_id, before.run_id);
 }
 
+TEST(Resume, ASustainedTimeIsMeasuredOnce) {
+  const fs::path folder = fresh_folder("resume_sustained"), csv = folder / "host" / "sweep.csv";
+  const std::string sweep = host_sweep(folder, "[16]");
+  const std::string tune = "{} tune " + sweep + " --out " + folder.string();
+  std::ofstream(sweep, std::ios::app) << "finalists: 1\n";
+  ASSERT_EQ(run_shell(tune).code, 0);
+  const auto finalist = [&] {
+    auto rows = read_csv(csv);
+    std::erase_if(rows, [](const auto& row) { return row.at("sampling") != "finalist"; });
+    return rows;
+  };
+  ASSERT_EQ(finalist().size(), 1u);
+  EXPECT_EQ(finalist().front().at("sustained_us"), "");
+  std::ofstream(sweep, std::ios::app) << "sustained: true\n";
+  const auto second = run_shell(tune);
+  ASSERT_EQ(second.code, 0) << second.text;
+  EXPECT_NE(second.text.find(", sustained "), std::string::npos) << second.text;
+  ASSERT_EQ(finalist().size(), 2u);
+  EXPECT_GT(std::stod(finalist().back().at("sustained_us")), 0);
+  EXPECT_EQ(finalist().back().at("sustained_power_w"), "") << "the host has no counter";
+  ASSERT_EQ(run_shell(tune).code, 0);
+  EXPECT_EQ(finalist().size(), 2u);
+}
+
 TEST(Resume, WinnersAreTimedOnceInAFreshProcess) {
   const fs::path folder = fresh_folder("resume_fresh"), csv = folder / "host" / "sweep.csv";
   const std::string sweep = host_sweep(folder, "[16, 32]");

@@ -440,8 +440,8 @@ TEST(Sweep, LongListsAndManyKeysTakeLinearTime) {
   EXPECT_EQ(error_of(with_op("    problems: [{tokens: 1, hidden: 8}]\n") + map),
             "4: unknown key 'k0' in a sweep; known are name, device, dtypes, cache, seed, inputs, output, "
             "sampling, "
-            "finalists, other_caches, objective, fresh_process, max_configs, constraint_rows, missing, "
-            "prune, strategy, "
+            "finalists, other_caches, objective, sustained, fresh_process, max_configs, constraint_rows, "
+            "missing, prune, strategy, "
             "ops, models, "
             "steps, kernels, kernel_files, ops_defined, tune");
 }
