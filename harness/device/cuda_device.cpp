@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "harness/core/error.h"
@@ -295,6 +296,25 @@ class CudaDevice : public Device {
       return;
     }
     WARPTUNE_CUDA_CHECK(cudaCtxResetPersistingL2Cache());
+    unreserved_l2_ = reserved_l2();
+  }
+  std::string restore_l2_policy() override {
+    std::string change;
+    cudaStreamAttrValue policy{};
+    if (cudaStreamGetAttribute(stream_, cudaStreamAttributeAccessPolicyWindow, &policy) != cudaSuccess)
+      cudaGetLastError();  // a device without such windows
+    else if (policy.accessPolicyWindow.num_bytes > 0) {
+      change = fmt::format("it gave the stream an access policy window of {} bytes",
+                           policy.accessPolicyWindow.num_bytes);
+      policy = {};
+      WARPTUNE_CUDA_CHECK(cudaStreamSetAttribute(stream_, cudaStreamAttributeAccessPolicyWindow, &policy));
+    }
+    if (!persisting_l2_) return change;
+    if (const std::size_t reserved = reserved_l2(); reserved > unreserved_l2_) {
+      change = fmt::format("it reserved {} bytes of the L2 for persisting lines", reserved);
+      reset_persisting_cache();
+    }
+    return change;
   }
 
  private:
@@ -308,6 +328,12 @@ class CudaDevice : public Device {
         upload(address, c.value.data(), c.value.size(), stream());
     }
     synchronize();  // the copies read the values
+  }
+  /// Bytes of the L2 for persisting lines.
+  static std::size_t reserved_l2() {
+    std::size_t bytes = 0;
+    WARPTUNE_CUDA_CHECK(cudaDeviceGetLimit(&bytes, cudaLimitPersistingL2CacheSize));
+    return bytes;
   }
   static std::size_t index(DType dtype) { return static_cast<std::size_t>(dtype); }
   Kernel own(const char* file, const std::string& expression) const {
@@ -333,6 +359,7 @@ class CudaDevice : public Device {
   std::optional<Kernel> checksum_;
   int shared_carveout_pct_ = 0;  // shared memory of an SM that kernels may use; 0: all
   bool persisting_l2_ = false;   // the device supports persisting L2 lines
+  std::size_t unreserved_l2_ = std::numeric_limits<std::size_t>::max();  // reserved_l2() after a reset
   Buffer counter_, flush_;
   // Set where this device is one of several ranks.
   std::optional<PeerMemory> peer_memory_;

@@ -164,6 +164,10 @@ class Device {
 
   /// Resets persisting L2 lines of earlier kernels, which reads alone do not evict.
   virtual void reset_persisting_cache() {}
+  /// Sets back what the host code of a launch can change for later launches: the part of the L2 that is
+  /// reserved for persisting lines, and the access policy window of the main stream. One sentence about a
+  /// change; empty without one.
+  virtual std::string restore_l2_policy() { return {}; }
 
  private:
   std::shared_ptr<RankGroup> group_;

@@ -41,7 +41,7 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
                          .best_us = best_us * kAbandonMargin * launches},
                         take, now_);
   };
-  Measurement m = verified_run(*work_, variant, config, {.sampling = until_narrow}, now_);
+  Measurement m = verified_run(*work_, variant, config, {.sampling = until_narrow, .best_us = best_us}, now_);
   check_peaks(m, Timing::main);
   return m;
 }
@@ -73,7 +73,10 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       e.rotating = work.record_sample(e.prepared);
       e.once.graph = work.recorded_once(e.prepared);
       if (hot_too) e.hot = work.record_sample(e.prepared, true);
+      if (const std::string change = device.restore_l2_policy(); !change.empty())
+        state[i].fail(Status::wrong_result, change);
     });
+  device.wait_for_all();  // what one has left on other streams does not slow the others
 
   const InterleaveRule rule{
       .rounds = rounds,
@@ -126,6 +129,8 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
         Entrant& e = entrants[i];
         CapturedGraph& checked = *(work.changes_inputs() ? e.once : e.rotating).graph;
         put_verdict(m, work.verify([&] { checked.launch(device.stream()); }), "after timing as a finalist");
+        if (m.status == Status::ok)
+          put_verdict(m, work.verify_part(e.prepared, e.rotating), "after timing as a finalist");
       });
     for (Measurement* part : {&times[i].main, &times[i].hot, &times[i].isolated}) {
       part->max_abs_err = m.max_abs_err;

@@ -18,6 +18,7 @@ class ClockWatch {
  public:
   explicit ClockWatch(const Device& device, Seconds now = steady_seconds)
       : device_(device), now_(std::move(now)), start_(now_()) {}
+  double now() const { return now_(); }
   /// Call after each sample; true if the sample is throttled.
   bool throttled();
   /// The median clocks and all reasons of the samples, and the current temperature and power. Reasons of

@@ -19,8 +19,7 @@ bool take(const InterleaveRule& rule, Samples& into, const std::function<Sample(
       ++into.discarded;
       continue;
     }
-    into.throttled += one.throttled;
-    into.us.push_back(one.us);
+    into.keep(one);
     return true;
   }
 }

@@ -14,6 +14,9 @@ namespace {
 constexpr std::size_t kMinForInterval = kMinSamplesForInterval;
 constexpr std::size_t kMaxSamples = 100'000;
 constexpr int kMaxInvalid = 16;
+/// Of flush, launch and waiting: far more than they take, also where another process has a turn on the
+/// device.
+constexpr double kReplayOverheadUs = 3000;
 constexpr double kFar =
     0.2;  // over the number of samples: how far above the best samples without an interval are surely slower
 
@@ -49,8 +52,7 @@ Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sa
       discarded_seconds += now() - before;
       continue;
     }
-    result.throttled += one.throttled;
-    result.us.push_back(one.us);
+    result.keep(one);
     sorted.insert(std::ranges::upper_bound(sorted, one.us), one.us);
     const std::size_t n = sorted.size();
     result.rel_ci = rel_half_width(sorted);
@@ -70,6 +72,12 @@ Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sa
       return result;
     }
   }
+}
+
+void Samples::keep(const Sample& sample) {
+  throttled += sample.throttled;
+  us.push_back(sample.us);
+  host_ratio = std::fmin(host_ratio, (sample.host_us - kReplayOverheadUs) / sample.us);
 }
 
 std::string sentence_of(const Samples& s) {

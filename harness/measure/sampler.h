@@ -20,6 +20,8 @@ struct SamplingRule {
 struct Sample {
   double us = 0;
   bool throttled = false;
+  double host_us = kUnknown;  // by the host's clock, with the flush before it; unknown of ranks
+  static constexpr double kUnknown = __builtin_nan("");
 };
 
 /// Why sampling ended.
@@ -36,6 +38,11 @@ struct Samples {
   double rel_ci = 0;  // half-width of the interval over the median; infinite where the median is 0
   int discarded = 0;  // throttled and taken again
   int throttled = 0;  // throttled and kept, after max_discarded discarded ones
+  /// The smallest ratio of a sample's time by the host's clock, less the longest overhead of a replay, to its
+  /// time by the device's events. The events lie within the call, so only a wrong event makes it large.
+  double host_ratio = __builtin_inf();
+
+  void keep(const Sample& sample);
 };
 
 using Seconds = std::function<double()>;  // a clock; tests bring their own

@@ -1,7 +1,10 @@
 #include "harness/measure/timed_samples.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <thread>
 #include <tuple>
 
@@ -12,6 +15,7 @@
 namespace warptune {
 namespace {
 constexpr auto kCoolDown = std::chrono::milliseconds(10);  // after a throttled sample
+constexpr double kMostHostRatio = 1.5;
 }  // namespace
 
 void guarded(Device& device, Measurement& m, const std::function<void()>& body) {
@@ -33,7 +37,10 @@ void guarded(Device& device, Measurement& m, const std::function<void()>& body) 
 
 Sample timed(Device& device, CapturedGraph& graph, ClockWatch& watch, bool flush) {
   if (flush) device.flush_cache(device.stream());
+  const bool waits_for_ranks = device.group() != nullptr;
+  const double start = waits_for_ranks ? NAN : watch.now();
   Sample sample{.us = device.time_us(graph)};
+  if (!waits_for_ranks) sample.host_us = (watch.now() - start) * 1e6;
   sample.throttled = device.largest(watch.throttled()) > 0;
   if (sample.throttled) std::this_thread::sleep_for(kCoolDown);
   return sample;
@@ -64,6 +71,12 @@ void put_samples(Measurement& m, const Samples& samples, int launches) {
   m.time_us_p10 = quantile(sorted, 0.1);
   m.time_us_p90 = quantile(sorted, 0.9);
   std::tie(m.ci_low_us, m.ci_high_us) = median_interval(sorted);
+  if (sorted.size() >= kMinSamplesForInterval && std::isfinite(samples.host_ratio) &&
+      samples.host_ratio > kMostHostRatio)
+    m.fail(Status::too_fast,
+           fmt::format("by the host's clock every replay takes at least {:.1f} times as long as by the "
+                       "device's events",
+                       samples.host_ratio));
 }
 
 }  // namespace warptune

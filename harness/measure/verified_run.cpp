@@ -14,6 +14,34 @@ namespace {
 
 constexpr int kMaxRaised = 3;  // how often a problem's peaks are measured again
 constexpr int kRepeats = 4;    // repeats of a verified launch
+/// A launch that takes longer where it is verified than both: seconds, and this many of its timed launches.
+constexpr double kSlowSeconds = 1, kSlowLaunches = 1000;
+
+/// Verifies the inputs, and on new inputs one launch, which cannot reuse the result of an earlier one, the
+/// timed graph, and a part of it.
+void verify_after_timing(Workbench& work, const Prepared& prepared, SampleGraph& sample,
+                         const TimedRule& rule, Measurement& m) {
+  const NvtxRange stage(tuning_stages().verify);
+  const StageTimer timer(work.times(), TuningStage::second_verify);
+  put_verdict(m, work.check_inputs(), "after timing");
+  if (m.status != Status::ok) return;
+  if (const double slow = work.slowest_verified_seconds();
+      slow > kSlowSeconds && slow > kSlowLaunches * m.time_us * 1e-6) {
+    m.fail(Status::wrong_result,
+           fmt::format("a launch took {:.1f} s where it was verified, and {:.4g} us where it was timed", slow,
+                       m.time_us));
+    return;
+  }
+  Device& device = work.device();
+  work.change_inputs();
+  if (work.changes_inputs()) sample.graph = work.recorded_once(prepared);
+  const auto once = [&] { prepared.plan->launch(prepared.args.back().data(), device.stream()); };
+  put_verdict(m, work.verify(once), "after timing");
+  if (m.status == Status::ok)
+    put_verdict(m, work.verify_again(1, [&] { sample.graph->launch(device.stream()); }), "after timing");
+  const bool may_win = m.sampling != SamplingClass::abandoned && !(m.time_us > rule.best_us);
+  if (m.status == Status::ok && may_win) put_verdict(m, work.verify_part(prepared, sample), "after timing");
+}
 
 }  // namespace
 
@@ -96,17 +124,7 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
       if (m.status != Status::ok) return;
     }
 
-    const NvtxRange stage(tuning_stages().verify);
-    const StageTimer timer(work.times(), TuningStage::second_verify);
-    // Verifies on new inputs: first one launch, which cannot reuse the result of an earlier one, then the
-    // timed graph.
-    put_verdict(m, work.check_inputs(), "after timing");
-    if (m.status != Status::ok) return;
-    work.change_inputs();
-    if (work.changes_inputs()) sample.graph = work.recorded_once(prepared);
-    put_verdict(m, work.verify(once), "after timing");
-    if (m.status == Status::ok)
-      put_verdict(m, work.verify_again(1, [&] { sample.graph->launch(device.stream()); }), "after timing");
+    verify_after_timing(work, prepared, sample, rule, m);
     if (m.status == Status::ok) work.end();
   });
   return m;

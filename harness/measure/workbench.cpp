@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "harness/core/random.h"
 #include "harness/measure/agreement.h"
 
 namespace warptune {
@@ -16,8 +17,9 @@ constexpr double kNearLength = 0.1;  // a sample that differs this much from tha
 constexpr double kRotation = 80;     // size of all cold sets over the L2; reading them takes about 1 ms
 constexpr double kHostRotation = 2.5;
 constexpr std::int64_t kMaxSets = 256;
-constexpr int kMaxLaunches = 4096;        // graph nodes per sample
-constexpr double kRepeatSeconds = 0.010;  // for all repeats of a verified run
+constexpr int kMaxLaunches = 4096;         // graph nodes per sample
+constexpr double kRepeatSeconds = 0.010;   // for all repeats of a verified run
+constexpr double kOtherWorkSeconds = 0.1;  // far longer than a host waits for an idle device
 
 Oracle timed_oracle(StageTimes& times, Device& device, const Op& op, const Problem& problem,
                     std::uint64_t seed) {
@@ -67,11 +69,15 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
 }
 
 void Workbench::fill_all() {
-  for (std::size_t i = 0; i + 1 < sets_.size(); ++i)
-    sets_[i].fill(specs_, options_.seed + 100 * static_cast<std::uint64_t>(sets_.size() - 1 - i));
+  for (std::size_t i = 0; i + 1 < sets_.size(); ++i) fill_other(i);
   sets_.back().fill(current_->specs(), current_->seed());
   checked_sums_ = device_.checksums(inputs(false));
   all_sums_ = device_.checksums(inputs(true));
+}
+
+/// Fills a set that is not the checked one.
+void Workbench::fill_other(std::size_t set) {
+  sets_[set].fill(specs_, options_.seed + 100 * static_cast<std::uint64_t>(sets_.size() - 1 - set));
 }
 
 std::vector<Region> Workbench::inputs(bool all_sets) const {
@@ -105,6 +111,8 @@ Prepared Workbench::prepare(const Variant& variant, const Config& config) {
 void Workbench::begin() {
   if (spoiled_) fill_all();
   spoiled_ = true;  // until end()
+  slowest_verified_seconds_ = 0;
+  device_.restore_l2_policy();
   device_.reset_persisting_cache();
 }
 
@@ -120,6 +128,7 @@ void Workbench::change_inputs() {
 }
 
 Verdict Workbench::unchanged(bool all_sets) {
+  if (std::string change = device_.restore_l2_policy(); !change.empty()) return {.detail = std::move(change)};
   const auto regions = inputs(all_sets);
   const auto now = device_.checksums(regions);
   if (now == (all_sets ? all_sums_ : checked_sums_)) return {.ok = true, .detail = {}};
@@ -137,11 +146,21 @@ void Workbench::reset_outputs() {
   sets_.back().reset_outputs(current_->specs(), current_->seed());
 }
 
+/// Work that a launch does not wait for, such as that of another stream, is no part of its time.
+Verdict Workbench::result(const std::vector<std::uint64_t>& at_end) {
+  Verdict verdict = current_->compare(sets_.back());
+  if (verdict.ok && device_.checksums(outputs()) != at_end)
+    return {.detail = "the outputs were written after the launch had ended"};
+  return verdict;
+}
+
 Verdict Workbench::verify(const std::function<void()>& run) {
   reset_outputs();
   run();
-  device_.synchronize();
-  Verdict verdict = current_->compare(sets_.back());
+  const double enqueued = now_();
+  const auto at_end = device_.checksums(outputs());  // the next work of the stream
+  slowest_verified_seconds_ = std::max(slowest_verified_seconds_, now_() - enqueued);
+  Verdict verdict = result(at_end);
   if (verdict.ok) {
     const Verdict inputs = unchanged(false);
     verdict.ok = inputs.ok;
@@ -157,10 +176,9 @@ Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
     if (i > 0 && now_() - start > kRepeatSeconds) break;
     reset_outputs();
     run();
-    device_.synchronize();
+    const auto at_end = device_.checksums(outputs());
     // Different bytes can be correct too: another order of additions.
-    const bool same = device_.checksums(outputs()) == right;
-    Verdict verdict = on_all_ranks(device_, same ? unchanged(false) : current_->compare(sets_.back()));
+    Verdict verdict = on_all_ranks(device_, at_end == right ? unchanged(false) : result(at_end));
     if (verdict.ok) continue;
     verdict.detail = fmt::format("right in one run, wrong in another: {}", verdict.detail);
     return verdict;
@@ -168,7 +186,39 @@ Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
   return {.ok = true, .detail = {}};
 }
 
+void Workbench::replay_as_sample(CapturedGraph& graph) {
+  if (flush_) device_.flush_cache(device_.stream());
+  device_.time_us(graph);
+}
+
+Verdict Workbench::verify_part(const Prepared& prepared, const SampleGraph& sample) {
+  if (sample.launches == 1 || changes_inputs()) return {.ok = true, .detail = {}};
+  const auto launches = static_cast<std::uint32_t>(sample.launches);
+  const int omitted = 1 + static_cast<int>(random_bits(options_.seed, verified_parts_++) % (launches - 1));
+  const std::size_t last = set_of(omitted, sample.hot);
+  const auto part = record(prepared, sample.launches, sample.hot, omitted);
+  replay_as_sample(*sample.graph);
+  sets_[last].fill(current_->specs(), current_->seed());
+  replay_as_sample(*part);
+  Verdict verdict = current_->compare(sets_[last]);
+  if (last + 1 < sets_.size()) {
+    fill_other(last);
+    sets_.back().fill(current_->specs(), current_->seed());  // the shared tensors
+  }
+  if (!verdict.ok)
+    verdict.detail = fmt::format("launch {} of {} of a sample: {}", sample.launches - omitted,
+                                 sample.launches, verdict.detail);
+  return on_all_ranks(device_, std::move(verdict));
+}
+
 Verdict Workbench::check_inputs() {
+  device_.synchronize();
+  const double start = now_();
+  device_.wait_for_all();
+  if (const double seconds = now_() - start; seconds > kOtherWorkSeconds)
+    return on_all_ranks(
+        device_, {.detail = fmt::format("work on another stream went on for {:.1f} s after the last launch",
+                                        seconds)});
   Verdict verdict = unchanged(true);
   if (verdict.ok)
     if (const std::string name = sets_.back().broken_guard_band(); !name.empty())
@@ -176,13 +226,19 @@ Verdict Workbench::check_inputs() {
   return on_all_ranks(device_, std::move(verdict));
 }
 
-std::unique_ptr<CapturedGraph> Workbench::record(const Prepared& prepared, int launches, bool hot) {
-  return device_.record([&prepared, launches, hot](Stream stream) {
-    const std::size_t sets = prepared.args.size();
-    for (int left = launches; left > 0; --left)
-      prepared.plan->launch(
-          prepared.args[hot ? sets - 1 : sets - 1 - static_cast<std::size_t>(left - 1) % sets].data(),
-          stream);
+/// The set of the launch that so many launches of a graph follow.
+std::size_t Workbench::set_of(int launches_after, bool hot) const {
+  return sets_.size() - 1 - (hot ? 0 : static_cast<std::size_t>(launches_after) % sets_.size());
+}
+
+std::unique_ptr<CapturedGraph> Workbench::record(const Prepared& prepared, int launches, bool hot,
+                                                 int omitted) {
+  return device_.record([this, &prepared, launches, hot, omitted](Stream stream) {
+    for (int after = launches - 1; after >= omitted; --after) {
+      const std::size_t set = set_of(after, hot);
+      if (omitted > 0 && after == omitted) sets_[set].reset_outputs(current_->specs(), current_->seed());
+      prepared.plan->launch(prepared.args[set].data(), stream);
+    }
   });
 }
 
@@ -190,7 +246,9 @@ SampleGraph Workbench::record_sample(const Prepared& prepared, bool hot) {
   const int sets = hot ? 1 : static_cast<int>(sets_.size());
   const bool once = flush_ && !hot;
   const int step = once ? 1 : sets, max_launches = once ? sets : std::max(kMaxLaunches / sets, 1) * sets;
-  const auto recorded = [&](int launches) { return SampleGraph{record(prepared, launches, hot), launches}; };
+  const auto recorded = [&](int launches) {
+    return SampleGraph{record(prepared, launches, hot), launches, hot};
+  };
   const auto enough = [&](const SampleGraph& probe) {
     device_.time_us(*probe.graph);
     const double each = std::max(device_.time_us(*probe.graph) / probe.launches, 0.05);

@@ -16,6 +16,7 @@ namespace warptune {
 struct SampleGraph {
   std::unique_ptr<CapturedGraph> graph;
   int launches = 1;
+  bool hot = false;  // all launches use the checked set
 };
 
 /// A plan with its workspace, and its arguments for each set of tensors.
@@ -42,14 +43,21 @@ class Workbench {
   /// Repeats a verified run to find races: the outputs must have the same bytes, or again be correct. At
   /// least one run, at most `repeats`, fewer if they take long.
   Verdict verify_again(int repeats, const std::function<void()>& run);
-  /// Checks after timing that the inputs of all sets and the guard bands of the checked set are unchanged.
+  /// Replays a sample, and then the first of its launches, a random number of them, in the same way, and
+  /// compares the result of the last: a kernel does not know which of its launches is checked.
+  Verdict verify_part(const Prepared& prepared, const SampleGraph& sample);
+  /// How long the device took for the slowest launch that verify() checked since begin().
+  double slowest_verified_seconds() const { return slowest_verified_seconds_; }
+  /// Checks after timing that the inputs of all sets and the guard bands of the checked set are unchanged,
+  /// and that nothing runs on other streams.
   Verdict check_inputs();
   /// Fills the checked set with the inputs of the other seed.
   void change_inputs();
 
   /// Records `launches` launches that rotate through the sets and end with the checked one; `hot`: all use
-  /// it.
-  std::unique_ptr<CapturedGraph> record(const Prepared& prepared, int launches, bool hot = false);
+  /// the checked set. `omitted`: without so many at the end, and outputs are poisoned before the last launch.
+  std::unique_ptr<CapturedGraph> record(const Prepared& prepared, int launches, bool hot = false,
+                                        int omitted = 0);
   /// Records as many launches as make a sample long enough to time.
   SampleGraph record_sample(const Prepared& prepared, bool hot = false);
   /// One recorded launch on the checked set. It replaces the timed graph in the check after timing if the op
@@ -72,6 +80,11 @@ class Workbench {
  private:
   void reset_outputs();
   void fill_all();
+  void fill_other(std::size_t set);
+  std::size_t set_of(int launches_after, bool hot) const;
+  void replay_as_sample(CapturedGraph& graph);
+  /// Compares the outputs; `at_end` are their checksums when the launch had ended.
+  Verdict result(const std::vector<std::uint64_t>& at_end);
   std::vector<Region> inputs(bool all_sets) const;
   std::vector<Region> outputs() const;
   Verdict unchanged(bool all_sets);
@@ -90,6 +103,8 @@ class Workbench {
   std::vector<std::uint64_t> checked_sums_, all_sums_;  // checksums of the inputs: checked set, all sets
   bool flush_ = false;
   bool spoiled_ = false;
+  double slowest_verified_seconds_ = 0;
+  std::uint64_t verified_parts_ = 0;
 };
 
 }  // namespace warptune

@@ -149,6 +149,80 @@ __global__ void __launch_bounds__(kThreads) recognizes_buffers(RmsNormArgs args)
   if (threadIdx.x == 0) known[blockIdx.x][slot] = args.weight;
 }
 
+/// Computes only for the buffers of its first launch, which are the ones that verification uses.
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) skips_other_buffers(RmsNormArgs args) {
+  if (threadIdx.x == 0 && !known[blockIdx.x][0]) known[blockIdx.x][0] = args.weight;
+  __syncthreads();
+  if (known[blockIdx.x][0] == args.weight) compute_correctly<T, kHidden>(args);
+}
+
+/// Launches that follow each other without a gap, as those of a graph.
+struct Series {
+  long long last_start;     // of a launch
+  int position, last_size;  // of the launch in its series, from 1; launches of the series before
+};
+__device__ Series series[kMaxTokens];
+
+/// Ends with a barrier.
+__device__ Series next_in_series() {
+  __shared__ Series now;
+  if (threadIdx.x == 0) {
+    constexpr long long kGapNs = 20'000;
+    const long long start = global_timer_ns();
+    now = series[blockIdx.x];
+    if (start - now.last_start > kGapNs) {
+      now.last_size = now.position;
+      now.position = 0;
+    }
+    ++now.position;
+    now.last_start = start;
+    series[blockIdx.x] = now;
+  }
+  __syncthreads();
+  return now;
+}
+
+/// Of a graph that it knows from a replay, it computes only the first and the last launch.
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) skips_inner_launches(RmsNormArgs args) {
+  const Series now = next_in_series();
+  if (now.position == 1 || now.position >= now.last_size) compute_correctly<T, kHidden>(args);
+}
+
+__device__ __forceinline__ void wait_ns(long long nanoseconds) {
+  const long long start = global_timer_ns();
+  while (global_timer_ns() - start < nanoseconds) {
+  }
+  __syncthreads();
+}
+
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) waits_first_in_graph(RmsNormArgs args) {
+  if (next_in_series().position == 1) wait_ns(200'000);
+  compute_correctly<T, kHidden>(args);
+}
+
+/// It could heat the chip for the variants that are timed next.
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) burns_first(RmsNormArgs args) {
+  if (count_call() == 0) wait_ns(1'500'000'000);
+  compute_correctly<T, kHidden>(args);
+}
+
+/// Prefetches the weights into the L2, kPersist: to stay there for the next launch on these buffers.
+template <class T, int kHidden, int kPersist>
+__global__ void __launch_bounds__(kThreads) prefetches_weights(RmsNormArgs args) {
+  const T* weight = static_cast<const T*>(args.weight);
+  for (int i = threadIdx.x * 8; i < kHidden; i += kThreads * 8) {
+    if (kPersist)
+      asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(weight + i));
+    else
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(weight + i));
+  }
+  compute_correctly<T, kHidden>(args);
+}
+
 /// A second block per token (grid.y) writes zeros; which block is last depends on the clock.
 template <class T, int kHidden>
 __global__ void __launch_bounds__(kThreads) races(RmsNormArgs args) {

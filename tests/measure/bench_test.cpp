@@ -177,8 +177,13 @@ TEST(ColdSamples, UseEachSetOnceAndBeginWithAFlushOnAGpu) {
     });
     const Measurement m = bench.run(variant, {});
     ASSERT_EQ(m.status, Status::ok) << m.detail;
-    ASSERT_GE(device.replays.size(), static_cast<std::size_t>(m.samples));
-    for (std::size_t i = device.replays.size() - m.samples; i < device.replays.size(); ++i) {
+    ASSERT_GE(device.replays.size(), static_cast<std::size_t>(m.samples) + 2);
+    // After the samples one more and the first launches of another are verified.
+    const auto &whole = device.replays.end()[-2], &part = device.replays.back();
+    EXPECT_LT(part.inputs.size(), whole.inputs.size());
+    EXPECT_TRUE(std::equal(part.inputs.begin(), part.inputs.end(), whole.inputs.begin()));
+    EXPECT_EQ(part.flushed, cache == CacheMode::cold);
+    for (std::size_t i = device.replays.size() - 2 - m.samples; i < device.replays.size() - 1; ++i) {
       const auto& [inputs, flushed] = device.replays[i];
       const std::set<const void*> different(inputs.begin(), inputs.end());
       EXPECT_EQ(static_cast<int>(inputs.size()), m.launches_per_sample);

@@ -2,12 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
+#include <mutex>
 #include <thread>
+#include <utility>
 
 #include "harness/device/compile.h"
 #include "harness/measure/bench.h"
+#include "kernels/rms_norm/args.h"
 #include "variants/table.h"
 #if WARPTUNE_HAS_CUDA
 #include <cuda_runtime_api.h>
@@ -54,7 +59,13 @@ const char* const kKernels[] = {"writes_nothing<{dtype}, {hidden}>",
                                 "narrow_accumulators<{dtype}, {hidden}>",
                                 "right_for_first_inputs<{dtype}, {hidden}>",
                                 "races<{dtype}, {hidden}>",
-                                "recognizes_buffers<{dtype}, {hidden}>"};
+                                "recognizes_buffers<{dtype}, {hidden}>",
+                                "skips_other_buffers<{dtype}, {hidden}>",
+                                "skips_inner_launches<{dtype}, {hidden}>",
+                                "waits_first_in_graph<{dtype}, {hidden}>",
+                                "burns_first<{dtype}, {hidden}>",
+                                "prefetches_weights<{dtype}, {hidden}, 1>",
+                                "prefetches_weights<{dtype}, {hidden}, 0>"};
 
 TEST(HostileKernels, Compile) {
 #if !WARPTUNE_HAS_CUDA
@@ -80,19 +91,28 @@ class GpuHostile : public ::testing::Test {
     entry_ = &find_op("rms_norm");
   }
   /// Expects a failure with rotating sets of weights, and with one set.
-  void expect_wrong(const Variant& variant, const std::string& text) {
-    for (const CacheMode cache : {CacheMode::cold, CacheMode::hot}) {
+  void expect_wrong(const Variant& variant, const std::string& text, Status status = Status::wrong_result,
+                    std::initializer_list<CacheMode> caches = {CacheMode::cold, CacheMode::hot}) {
+    for (const CacheMode cache : caches) {
       Bench bench(*device_, *entry_, problem(), {.cache = cache, .min_samples = 6, .max_time = 0.02});
       const Measurement m = bench.run(variant, {});
 #if WARPTUNE_HAS_CUDA
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // a LateWorker is done then
       cudaDeviceSynchronize();  // work on side streams must not outlive the tensors
 #endif
-      EXPECT_EQ(m.status, Status::wrong_result) << m.detail;
+      EXPECT_EQ(m.status, status) << m.detail;
       EXPECT_NE(m.detail.find(text), std::string::npos) << m.detail;
       // The next configuration is not affected.
       const Measurement good = bench.run(entry_->variant("naive"), {{"block", 128}});
       EXPECT_EQ(good.status, Status::ok) << good.detail;
     }
+  }
+  /// The time of a variant that is right, in us.
+  double time_of(const Variant& variant, CacheMode cache, const Config& config = {}) {
+    Bench bench(*device_, *entry_, problem(), {.cache = cache, .min_samples = 21, .max_time = 0.2});
+    const Measurement m = bench.run(variant, config);
+    EXPECT_EQ(m.status, Status::ok) << m.detail;
+    return m.time_us;
   }
   std::unique_ptr<Device> device_;
   const OpEntry* entry_ = nullptr;
@@ -120,6 +140,30 @@ TEST_F(GpuHostile, IsRightOnlyForTheFirstInputs) { expect_wrong(hostile(kKernels
 TEST_F(GpuHostile, RecognizesItsBuffersByTheirAddresses) {
   expect_wrong(hostile(kKernels[11]), "after timing: 'y'[");
 }
+TEST_F(GpuHostile, ComputesOnlyForTheBuffersOfTheFirstLaunch) {
+  expect_wrong(hostile(kKernels[12]), "of a sample: 12288 of 12288 elements of 'y' were not written",
+               Status::wrong_result, {CacheMode::cold});
+}
+TEST_F(GpuHostile, ComputesOnlyTheFirstAndTheLastLaunchOfASample) {
+  expect_wrong(hostile(kKernels[13]), "of a sample: 12288 of 12288 elements of 'y' were not written");
+}
+TEST_F(GpuHostile, BurnsInItsFirstLaunch) {
+  expect_wrong(hostile(kKernels[15]), "a launch took 1.5 s where it was verified, and ");
+}
+
+// It gains nothing: the wait is part of the time.
+TEST_F(GpuHostile, WaitsInTheFirstLaunchOfAGraph) {
+  for (const CacheMode cache : {CacheMode::cold, CacheMode::hot})
+    EXPECT_GT(time_of(hostile(kKernels[14]), cache),
+              time_of(entry_->variant("naive"), cache, {{"block", 128}}));
+}
+
+// It gains nothing: the flush resets the lines. Without that its weights would be hits in the L2.
+TEST_F(GpuHostile, KeepsItsWeightsInTheL2) {
+  EXPECT_GT(time_of(hostile(kKernels[16]), CacheMode::cold),
+            0.95 * time_of(hostile(kKernels[17]), CacheMode::cold));
+}
+
 TEST_F(GpuHostile, RacesBetweenBlocks) { expect_wrong(hostile(kKernels[10], 2), "'y'["); }
 
 // It does not change the result: only memcheck detects it and makes the launch fail (scripts/sanitize.sh
@@ -170,12 +214,135 @@ TEST_F(GpuHostile, ComputesOnASideStream) {
   cudaStreamDestroy(side);
 }
 
+bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(stream, &status);
+  return status != cudaStreamCaptureStatusNone;
+}
+
+/// A stream that the harness does not know.
+struct SideStream {
+  SideStream() { cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking); }
+  ~SideStream() {
+    cudaStreamSynchronize(handle);
+    cudaStreamDestroy(handle);
+  }
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
+  cudaStream_t handle = nullptr;
+};
+
+TEST_F(GpuHostile, ForksAStreamThatItDoesNotJoin) {
+  const SideStream side;
+  cudaEvent_t fork = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming), cudaSuccess);
+  expect_wrong(faulty(*device_,
+                      [&](const Plan& right, const void* args, cudaStream_t stream) {
+                        if (!is_captured(stream)) return right.launch(args, {stream});
+                        cudaEventRecord(fork, stream);
+                        cudaStreamWaitEvent(side.handle, fork, 0);
+                        right.launch(args, {side.handle});
+                      }),
+               "unjoined", Status::launch_error);
+  cudaEventDestroy(fork);
+}
+
+/// A thread that launches a kernel on another stream once no launch has asked for it for 300 us.
+class LateWorker {
+ public:
+  using Launch = std::function<void(cudaStream_t)>;
+  /// What ask() takes.
+  void* request(Launch launch) { return &requests_.emplace_back(this, std::move(launch)); }
+  static void ask(void* request) {
+    const auto& [worker, launch] = *static_cast<const Request*>(request);
+    const std::lock_guard lock(worker->mutex_);
+    worker->wanted_ = &launch;
+    worker->asked_.notify_one();
+  }
+
+ private:
+  using Request = std::pair<LateWorker*, Launch>;
+  void work(const std::stop_token& stop) {
+    const auto is_asked = [&] { return wanted_ != nullptr; };
+    std::unique_lock lock(mutex_);
+    while (asked_.wait(lock, stop, is_asked)) {
+      const Launch* const launch = std::exchange(wanted_, nullptr);
+      if (asked_.wait_for(lock, stop, std::chrono::microseconds(300), is_asked)) continue;
+      (*launch)(side_.handle);
+      cudaStreamSynchronize(side_.handle);
+    }
+  }
+
+  SideStream side_;
+  std::deque<Request> requests_;
+  std::mutex mutex_;
+  std::condition_variable_any asked_;
+  const Launch* wanted_ = nullptr;
+  std::jthread thread_{[this](const std::stop_token& stop) { work(stop); }};
+};
+
+TEST_F(GpuHostile, LetsAThreadComputeAfterTheLaunch) {
+  const std::shared_ptr<Plan> naive = device_->prepare(entry_->variant("naive"), problem(), {{"block", 128}});
+  LateWorker late;
+  expect_wrong(faulty(*device_,
+                      [&](const Plan& right, const void* args, cudaStream_t stream) {
+                        if (!is_captured(stream)) return right.launch(args, {stream});
+                        const RmsNormArgs own = *static_cast<const RmsNormArgs*>(args);
+                        cudaLaunchHostFunc(
+                            stream, LateWorker::ask,
+                            late.request([naive, own](cudaStream_t side) { naive->launch(&own, {side}); }));
+                      }),
+               "after timing: ");
+}
+
+// It could slow the variants that are timed next.
+TEST_F(GpuHostile, LeavesWorkOnAnotherStream) {
+  const SideStream side;
+  bool is_left = false;
+  expect_wrong(faulty(*device_,
+                      [&](const Plan& right, const void* args, cudaStream_t stream) {
+                        right.launch(args, {stream});
+                        if (is_captured(stream) && !std::exchange(is_left, true))
+                          cudaLaunchHostFunc(
+                              side.handle,
+                              [](void*) { std::this_thread::sleep_for(std::chrono::seconds(1)); }, nullptr);
+                        if (!is_captured(stream)) is_left = false;
+                      }),
+               "after timing: work on another stream went on for ");
+}
+
+TEST_F(GpuHostile, ReservesPersistingLines) {
+  int bytes = 0;
+  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxPersistingL2CacheSize, 0);
+  if (bytes == 0) GTEST_SKIP() << "a device without persisting L2 lines";
+  expect_wrong(faulty(*device_,
+                      [&](const Plan& right, const void* args, cudaStream_t stream) {
+                        cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, static_cast<std::size_t>(bytes));
+                        right.launch(args, {stream});
+                      }),
+               "of the L2 for persisting lines");
+}
+
+TEST_F(GpuHostile, GivesTheStreamAnAccessPolicyWindow) {
+  expect_wrong(faulty(*device_,
+                      [](const Plan& right, const void* args, cudaStream_t stream) {
+                        cudaStreamAttrValue policy{};
+                        policy.accessPolicyWindow.base_ptr =
+                            const_cast<void*>(static_cast<const RmsNormArgs*>(args)->weight);
+                        policy.accessPolicyWindow.num_bytes = kGpuHidden * sizeof(float);
+                        policy.accessPolicyWindow.hitRatio = 1;
+                        policy.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
+                        policy.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
+                        cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &policy);
+                        right.launch(args, {stream});
+                      }),
+               "before timing: it gave the stream an access policy window of 16384 bytes");
+}
+
 TEST_F(GpuHostile, SkipsWhenCaptured) {
   expect_wrong(faulty(*device_,
                       [](const Plan& right, const void* args, cudaStream_t stream) {
-                        cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-                        cudaStreamIsCapturing(stream, &status);
-                        if (status == cudaStreamCaptureStatusNone) right.launch(args, {stream});
+                        if (!is_captured(stream)) right.launch(args, {stream});
                       }),
                "12288 of 12288 elements of 'y' were not written");
 }

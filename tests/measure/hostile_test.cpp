@@ -182,6 +182,31 @@ TEST_F(HostHostile, RecognizesItsBuffersByTheirAddresses) {
       "after timing: 'y'[");
 }
 
+TEST_F(HostHostile, ComputesOnlyForTheBuffersOfTheFirstLaunch) {
+  auto first = std::make_shared<const void*>(nullptr);
+  expect_wrong(
+      [first](const RmsNormArgs& a, const HostFunction& right) {
+        if (!*first) *first = a.weight;
+        if (a.weight == *first) right(&a);
+      },
+      "of a sample: 3072 of 3072 elements of 'y' were not written");
+}
+
+TEST_F(HostHostile, ComputesOnlyTheFirstAndTheLastLaunchOfASample) {
+  struct Replay {
+    double start = 0;  // the clock stands still within a replay
+    int position = 0, last_size = 0;
+  };
+  auto replay = std::make_shared<Replay>();
+  expect_wrong(
+      [replay, now = device.clock()](const RmsNormArgs& a, const HostFunction& right) {
+        if (now() != replay->start) *replay = {now(), 0, replay->position};
+        ++replay->position;
+        if (replay->position == 1 || replay->position >= replay->last_size) right(&a);
+      },
+      "of a sample: 3072 of 3072 elements of 'y' were not written");
+}
+
 TEST_F(HostHostile, IsRightMostOfTheTime) {
   auto calls = std::make_shared<int>(0);
   expect_wrong(
@@ -190,6 +215,41 @@ TEST_F(HostHostile, IsRightMostOfTheTime) {
         if (++*calls % 3 == 0) y(a)[1] = 0;  // as a race would
       },
       "right in one run, wrong in another");
+}
+
+/// Its events give a sixth of the time.
+class PatchedEvents : public testing::SteadyDevice {
+ public:
+  PatchedEvents() : SteadyDevice(20) {}
+  double time_us(CapturedGraph& graph) override { return SteadyDevice::time_us(graph) / 6; }
+};
+
+TEST(HostilePatch, OfTheEvents) {
+  PatchedEvents device;
+  const OpEntry& entry = find_op("rms_norm");
+  Bench bench(device, entry, entry.op.problem({{"tokens", kTokens}, {"hidden", kHidden}}, DType::fp32),
+              {.min_samples = 6, .max_time = 0.05}, measure_peaks, device.clock());
+  const Measurement m = bench.run(entry.variant("host_naive"), {});
+  EXPECT_EQ(m.status, Status::too_fast);
+  EXPECT_EQ(m.detail,
+            "by the host's clock every replay takes at least 3.0 times as long as by the device's events");
+}
+
+/// The work that a launch leaves on another stream takes two seconds.
+class BusyDevice : public testing::SteadyDevice {
+ public:
+  BusyDevice() : SteadyDevice(20) {}
+  void wait_for_all() override { advance(2); }
+};
+
+TEST(HostileStream, HasWorkAfterTheLastLaunch) {
+  BusyDevice device;
+  const OpEntry& entry = find_op("rms_norm");
+  Bench bench(device, entry, entry.op.problem({{"tokens", kTokens}, {"hidden", kHidden}}, DType::fp32),
+              {.min_samples = 6, .max_time = 0.05}, measure_peaks, device.clock());
+  const Measurement m = bench.run(entry.variant("host_naive"), {});
+  EXPECT_EQ(m.status, Status::wrong_result);
+  EXPECT_EQ(m.detail, "after timing: work on another stream went on for 2.0 s after the last launch");
 }
 
 TEST_F(HostHostile, ComputesOnASideStream) { GTEST_SKIP() << "the host device has one stream"; }

@@ -59,6 +59,38 @@ TEST_F(VerifiedRun, DoesNotTimeAWrongResult) {
   EXPECT_EQ(work_.times()[TuningStage::samples], 0);
 }
 
+/// The first launch keeps it busy for two seconds.
+class BusyAtFirst : public testing::SteadyDevice {
+ public:
+  BusyAtFirst() : SteadyDevice(20) {}
+  std::vector<std::uint64_t> checksums(std::span<const Region> regions) override {
+    if (is_launched && !std::exchange(has_waited_, true)) advance(2);
+    return SteadyDevice::checksums(regions);
+  }
+  bool is_launched = false;
+
+ private:
+  bool has_waited_ = false;
+};
+
+TEST_F(VerifiedRun, RejectsALaunchThatIsFarSlowerWhereItIsVerified) {
+  BusyAtFirst device;
+  Workbench work(device, entry_, work_.problem(), {.cache = CacheMode::hot}, device.clock());
+  const Variant slow_first{.name = "slow_first",
+                           .idea = "slow on purpose",
+                           .backend = Backend::host,
+                           .host = [&](const Problem& p, const Config& c) -> HostFunction {
+                             return [&device,
+                                     right = entry_.variant("host_naive").host(p, c)](const void* args) {
+                               device.is_launched = true;
+                               right(args);
+                             };
+                           }};
+  const Measurement m = verified_run(work, slow_first, {}, {.sampling = three()}, device.clock());
+  EXPECT_EQ(m.status, Status::wrong_result);
+  EXPECT_EQ(m.detail, "a launch took 2.0 s where it was verified, and 20 us where it was timed");
+}
+
 TEST_F(VerifiedRun, KnowsHowLongItsStagesTook) {
   const Stopwatch watch;
   const StageTimes before = work_.times();
