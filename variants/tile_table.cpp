@@ -272,7 +272,8 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
     add("linear",
         Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"prologue", 1}, {"epilogue", 2}});
   for (const std::int64_t tokens : {1, 8, 16, 64, 512})
-    for (const auto& [weights, group] : {std::pair{2, 128}, {4, 16}, {5, 32}})  // int4, nvfp4, mxfp4
+    for (const auto& [weights, group] :
+         {std::pair{2, 128}, {4, 16}, {5, 32}, {6, 32}})  // int4, nvfp4, mxfp4, q4_k
       add("linear",
           Assignment{
               {"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", weights}, {"group", group}});

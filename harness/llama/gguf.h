@@ -39,6 +39,17 @@ struct BlockType {
   void (*expand)(const std::byte* block, float* values);
 };
 
+/// Q4_K: d, dmin, 12 bytes of eight scales and eight minima of 6 bits, 128 bytes of nibbles. Of each 64
+/// values the first 32 are low nibbles, the others the high ones.
+inline constexpr std::int64_t kQ4KBytes = 144, kQ4KNibbles = 16;  // of a super-block, and where they begin
+struct Q4KGroup {
+  int scale, minimum;
+};
+Q4KGroup q4_k_group(const std::byte* block, int group);
+
+/// The type whose blocks have such weights in groups of 32.
+std::string_view block_type_of(int weights);
+
 /// Null where the type cannot be read.
 const BlockType* find_block_type(std::uint32_t id);
 const BlockType* find_block_type(std::string_view name);
@@ -58,8 +69,8 @@ class GgufModel {
  public:
   /// Throws InputError: one sentence with the file and the key or the tensor.
   explicit GgufModel(const std::filesystem::path& path);
-  /// Matrices whose tensors are all of Q4_0 or all of Q8_0 are int4 or int8 in groups of 32. Others have no
-  /// format: they are expanded to the dtype of the run.
+  /// Matrices whose tensors are all of Q4_0, Q8_0 or Q4_K are int4 or int8 in groups of 32, or q4_k. Others
+  /// have no format: they are expanded to the dtype of the run.
   const ModelConfig& config() const { return config_; }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
 

@@ -22,7 +22,7 @@ float value_at(const std::byte* bytes) {
   return static_cast<float>(value);
 }
 
-int byte_at(const std::byte* bytes, int i) { return std::to_integer<int>(bytes[i]); }
+int byte_at(const std::byte* bytes, std::int64_t i) { return std::to_integer<int>(bytes[i]); }
 
 template <class T>
 void expand_one(const std::byte* block, float* to) {
@@ -45,18 +45,13 @@ void expand_q8_0(const std::byte* block, float* to) {
   for (int i = 0; i < 32; ++i) to[i] = value_at<std::int8_t>(block + 2 + i) * d;
 }
 
-/// d, dmin, 12 bytes of eight scales and eight minima of 6 bits, 128 bytes: of each 32 the low nibbles are
-/// one group and the high ones the next.
 void expand_q4_k(const std::byte* block, float* to) {
   const float d = value_at<fp16>(block), dmin = value_at<fp16>(block + 2);
-  const auto packed = [&](int i) { return byte_at(block, 4 + i); };
   for (int group = 0; group < 8; ++group) {
-    const bool whole = group < 4;  // the others have their high two bits above those of the first four
-    const int scale = whole ? packed(group) & 63 : (packed(group + 4) & 15) | packed(group - 4) >> 6 << 4;
-    const int min = whole ? packed(group + 4) & 63 : packed(group + 4) >> 4 | packed(group) >> 6 << 4;
-    const float step = d * static_cast<float>(scale), offset = dmin * static_cast<float>(min);
+    const auto [scale, minimum] = q4_k_group(block, group);
+    const float step = d * static_cast<float>(scale), offset = dmin * static_cast<float>(minimum);
     for (int i = 0; i < 32; ++i) {
-      const int nibble = byte_at(block, 16 + group / 2 * 32 + i) >> group % 2 * 4 & 15;
+      const int nibble = byte_at(block, kQ4KNibbles + group / 2 * 32 + i) >> group % 2 * 4 & 15;
       *to++ = step * static_cast<float>(nibble) - offset;
     }
   }
@@ -80,11 +75,23 @@ void expand_q6_k(const std::byte* block, float* to) {
 constexpr BlockType kTypes[] = {
     {"F32", 0, 1, 4, expand_one<float>},  {"F16", 1, 1, 2, expand_one<fp16>},
     {"BF16", 30, 1, 2, expand_one<bf16>}, {"Q4_0", 2, 32, 18, expand_q4_0},
-    {"Q8_0", 8, 32, 34, expand_q8_0},     {"Q4_K", 12, 256, 144, expand_q4_k},
+    {"Q8_0", 8, 32, 34, expand_q8_0},     {"Q4_K", 12, 256, kQ4KBytes, expand_q4_k},
     {"Q6_K", 14, 256, 210, expand_q6_k},
 };
 
 }  // namespace
+
+Q4KGroup q4_k_group(const std::byte* block, int group) {
+  const auto packed = [&](int i) { return byte_at(block, 4 + i); };
+  if (group < 4) return {packed(group) & 63, packed(group + 4) & 63};
+  // The others have their high two bits above those of the first four.
+  return {(packed(group + 4) & 15) | packed(group - 4) >> 6 << 4,
+          packed(group + 4) >> 4 | packed(group) >> 6 << 4};
+}
+
+std::string_view block_type_of(int weights) {
+  return weights == kWeightsInt4 ? "Q4_0" : weights == kWeightsInt8 ? "Q8_0" : "Q4_K";
+}
 
 const BlockType* find_block_type(std::uint32_t id) {
   const auto it = std::ranges::find(kTypes, id, &BlockType::id);

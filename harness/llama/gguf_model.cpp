@@ -222,15 +222,16 @@ void expect_presence(const std::map<std::string, StoredTensor>& tensors, const s
 
 /// The matrices that kernels take as they are stored.
 QuantizationConfig quantization_of(const ModelConfig& c, const std::map<std::string, StoredTensor>& tensors) {
-  QuantizationScheme q4 = {.storage = WeightStorage::gguf, .format = {.weights = kWeightsInt4, .group = 32}},
-                     q8 = {.storage = WeightStorage::gguf, .format = {.weights = kWeightsInt8, .group = 32}};
+  std::vector<QuantizationScheme> schemes;
+  for (const int weights : {kWeightsInt4, kWeightsInt8, kWeightsQ4K})
+    schemes.push_back({.storage = WeightStorage::gguf, .format = {.weights = weights, .group = 32}});
   const auto add = [&](const Modules& matrix) {
-    for (auto [type, scheme] : {std::pair{"Q4_0", &q4}, std::pair{"Q8_0", &q8}})
+    for (QuantizationScheme& scheme : schemes)
       if (std::ranges::all_of(matrix.parts, [&](const auto& part) {
             const auto it = tensors.find(part.first + ".weight");
-            return it != tensors.end() && it->second.dtype == type;
+            return it != tensors.end() && it->second.dtype == block_type_of(scheme.format.weights);
           }))
-        for (const auto& part : matrix.parts) scheme->targets.emplace_back(part.first, "GGUF");
+        for (const auto& part : matrix.parts) scheme.targets.emplace_back(part.first, "GGUF");
   };
   for (int layer = 0; layer < c.layers; ++layer) {
     const LayerModules modules = layer_modules(c, layer);
@@ -238,8 +239,8 @@ QuantizationConfig quantization_of(const ModelConfig& c, const std::map<std::str
   }
   if (!c.tied_embeddings) add(head_module(c));
   QuantizationConfig quantization{.method = "gguf"};
-  for (QuantizationScheme* scheme : {&q4, &q8})
-    if (!scheme->targets.empty()) quantization.schemes.push_back(std::move(*scheme));
+  for (QuantizationScheme& scheme : schemes)
+    if (!scheme.targets.empty()) quantization.schemes.push_back(std::move(scheme));
   return quantization;
 }
 

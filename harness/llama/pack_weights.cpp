@@ -115,6 +115,20 @@ void read_gguf(const QuantizedTensors& from, RowTile<kBits>& tile) {
     }
 }
 
+/// Q4_K of GGUF: a tile is half of a super-block.
+void read_q4_k(const QuantizedTensors& from, RowTile<4>& tile) {
+  for (int r = 0; r < tile.rows; ++r) {
+    const std::byte* const nibbles = from.block(tile.row + r, tile.column / from.format.group) + kQ4KNibbles +
+                                     tile.column % kSuperColumns / 2;
+    for (int c = 0; c < tile.columns; c += 64)
+      for (int i = 0; i < 32; ++i) {
+        const auto pair = std::to_integer<std::uint8_t>(nibbles[c / 2 + i]);
+        tile.values[r][c + i] = pair & 15;
+        tile.values[r][c + i + 32] = pair >> 4;
+      }
+  }
+}
+
 /// [rows, columns], a byte per value.
 void read_plain(const QuantizedTensors& from, RowTile<8>& tile) {
   bool has_nan = false;
@@ -160,7 +174,9 @@ void pack_tiles(const QuantizedTensors& from, std::int64_t first_row, std::byte*
 
 void pack_weights(const QuantizedTensors& from, std::int64_t first_row, std::byte* to) {
   const bool four = weight_bits(from.format.weights) == 4;
-  if (from.storage == WeightStorage::gguf) {
+  if (from.format.weights == kWeightsQ4K) {
+    pack_tiles<4>(from, first_row, to, read_q4_k);
+  } else if (from.storage == WeightStorage::gguf) {
     four ? pack_tiles<4>(from, first_row, to, read_gguf<4>)
          : pack_tiles<8>(from, first_row, to, read_gguf<8>);
   } else if (from.storage == WeightStorage::plain) {

@@ -104,8 +104,8 @@ QuantizationScheme read_fp8(const JsonReader& in) {
 /// Floats of 4 bits; the key `group_size` says which.
 WeightFormat read_fp4(const JsonReader& in) {
   const int group = in.whole("group_size");
-  const int weights = group == fp4_group(kWeightsNvfp4) ? kWeightsNvfp4 : kWeightsMxfp4;
-  if (group != fp4_group(weights))
+  const int weights = group == fixed_group(kWeightsNvfp4) ? kWeightsNvfp4 : kWeightsMxfp4;
+  if (group != fixed_group(weights))
     in.fail("group_size", "16 (nvfp4) or 32 (mxfp4) where weights are floats of 4 bits");
   if (in.has("actorder") && !in.json().at("actorder").is_null()) in.fail("actorder", "null");
   return {.weights = weights, .group = group};
@@ -115,9 +115,10 @@ WeightFormat read_fp4(const JsonReader& in) {
 QuantizationScheme read_modelopt(const JsonReader& in) {
   const std::string algorithm = in.text("quant_algo");
   if (algorithm != "NVFP4" && algorithm != "W4A16_NVFP4") in.fail("quant_algo", "NVFP4 or W4A16_NVFP4");
-  if (in.has("group_size") && in.whole("group_size") != fp4_group(kWeightsNvfp4)) in.fail("group_size", "16");
+  if (in.has("group_size") && in.whole("group_size") != fixed_group(kWeightsNvfp4))
+    in.fail("group_size", "16");
   return {.storage = WeightStorage::modelopt,
-          .format = {.weights = kWeightsNvfp4, .group = fp4_group(kWeightsNvfp4)},
+          .format = {.weights = kWeightsNvfp4, .group = fixed_group(kWeightsNvfp4)},
           .targets = every_module()};
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -84,10 +85,55 @@ class Quantizer {
       });
     }
   }
+  /// The same of a row of Q4_K.
+  void put_q4_k(std::int64_t row, std::span<const float> values) {
+    for (std::int64_t column = 0; column < columns_.count; column += kSuperColumns)
+      put_super_block(row, column,
+                      values.subspan(static_cast<std::size_t>(columns_.first + column), kSuperColumns));
+  }
   bool scales_are_finite() const { return scales_are_finite_; }
   QuantizedMatrix take() { return std::move(matrix_); }
 
  private:
+  /// As the reference quantizer of llama.cpp without its search: the 15 steps of a group go from its minimum,
+  /// at most 0, to its maximum; steps and minima are rounded to 63rds of the largest of the super-block.
+  void put_super_block(std::int64_t row, std::int64_t column, std::span<const float> values) {
+    constexpr std::size_t kGroup = 32, kGroups = kSuperColumns / kGroup;
+    std::array<float, kGroups> steps, minima;
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      const auto [low, high] = std::ranges::minmax(values.subspan(g * kGroup, kGroup));
+      minima[g] = -std::fmin(low, 0);
+      steps[g] = (high + minima[g]) / 15;
+    }
+    const float largest_step = std::ranges::max(steps), largest_minimum = std::ranges::max(minima);
+    const std::int64_t super = super_scale_index(columns_.count, row, column);
+    const float d = put_fp16(super, largest_step / 63), dmin = put_fp16(super + 1, largest_minimum / 63);
+    if (!std::isfinite(d) || !std::isfinite(dmin)) scales_are_finite_ = false;
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      const std::int64_t begin = column + static_cast<std::int64_t>(g * kGroup);
+      const auto of_63 = [](float value, float largest) {
+        return largest == 0 ? 0 : static_cast<int>(std::lrint(63 * (value / largest)));
+      };
+      const int scale = of_63(steps[g], largest_step), minimum = of_63(minima[g], largest_minimum);
+      std::byte* const pair =
+          matrix_.scales.data() + 2 * scale_index(kWeightsQ4K, format_.group, columns_.count, row, begin);
+      pair[0] = static_cast<std::byte>(scale);
+      pair[1] = static_cast<std::byte>(minimum);
+      const float step = d * static_cast<float>(scale), offset = dmin * static_cast<float>(minimum);
+      for (std::size_t i = 0; i < kGroup; ++i) {
+        const float in_steps = step == 0 ? 0 : (values[g * kGroup + i] + offset) / step;
+        const PackedPosition at =
+            packed_position(kWeightsQ4K, columns_.count, row, begin + static_cast<std::int64_t>(i));
+        matrix_.weight[static_cast<std::size_t>(at.byte)] |=
+            static_cast<std::byte>(std::lrint(std::clamp(in_steps, 0.0f, 15.0f)) << at.shift);
+      }
+    }
+  }
+  /// Stores a scale, and returns it as it was rounded.
+  float put_fp16(std::int64_t at, float scale) {
+    store(DType::fp16, matrix_.scales.data(), at, scale);
+    return static_cast<float>(load(DType::fp16, matrix_.scales.data(), at));
+  }
   /// Stores the scale of the group of a column, and returns it as it was rounded.
   float put_scale(std::int64_t row, std::int64_t column, float scale) {
     const DType dtype = scale_dtype(format_);
@@ -168,7 +214,11 @@ QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> 
       read_row(*part, of_part, columns, values.data() + (row - first) * columns);
     }
     if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) finite = false;
-    if (finite) quantizer.put(first, values);
+    if (!finite) return;
+    if (format.weights == kWeightsQ4K)
+      quantizer.put_q4_k(first, values);
+    else
+      quantizer.put(first, values);
   });
   if (!finite) throw InputError("the weights hold a value that is not finite; they cannot be quantized");
   if (!quantizer.scales_are_finite())

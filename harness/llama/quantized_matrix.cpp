@@ -16,7 +16,7 @@ namespace {
 std::string described(const WeightFormat& f) {
   if (!f.quantized()) return "16-bit";
   const std::string name = f.str(), type = name.substr(0, name.find(':'));
-  if (is_fp4(f.weights)) return type;
+  if (fixed_group(f.weights) != 0) return type;
   if (f.group == 0) return fmt::format("{} with a scale per row", type);
   return fmt::format("{} with {} of {}", type, f.weights == kWeightsFp8 ? "blocks" : "groups", f.group);
 }
@@ -106,6 +106,25 @@ std::int64_t convert_scales(const QuantizedTensors& from, std::int64_t first, st
   return rounded;
 }
 
+/// The same of Q4_K, whose scales are none of them rounded.
+void copy_q4_k_scales(const QuantizedTensors& from, std::int64_t first, std::byte* to) {
+  constexpr std::int64_t kGroups = kSuperColumns / 32;
+  parallel_for(from.rows, kPackThreads, [&](std::int64_t row) {
+    for (std::int64_t group = 0; group < from.groups(); ++group) {
+      const std::byte* const block = from.block(row, group);
+      const auto [scale, minimum] = q4_k_group(block, static_cast<int>(group % kGroups));
+      std::byte* const pair = to + 2 * index_of(from, first + row, group);
+      pair[0] = static_cast<std::byte>(scale);
+      pair[1] = static_cast<std::byte>(minimum);
+      if (group % kGroups != 0) continue;
+      for (const int i : {0, 1})
+        if (const double step = load(DType::fp16, block, i); !std::isfinite(step))
+          throw InputError("tensor '{}' has the scale {}; scales must be finite", from.scale_name, step);
+      std::memcpy(to + 2 * super_scale_index(from.columns, first + row, group * from.format.group), block, 4);
+    }
+  });
+}
+
 /// Writes the zero points of a module, less the middle value, from row `first` of the matrix on. Returns
 /// whether one differs from 0.
 bool convert_zeros(const QuantizedTensors& from, std::int64_t first, std::int8_t* to) {
@@ -144,7 +163,9 @@ std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, cons
   std::int64_t row = 0;
   for (const QuantizedTensors& part : tensors) {
     pack_weights(part, row, matrix.weight.data());
-    if (const std::int64_t rounded = convert_scales(part, row, matrix.scales.data()))
+    if (part.format.weights == kWeightsQ4K)
+      copy_q4_k_scales(part, row, matrix.scales.data());
+    else if (const std::int64_t rounded = convert_scales(part, row, matrix.scales.data()))
       matrix.notes.push_back(fmt::format("tensor '{}': {} of {} scales are rounded to fp16", part.scale_name,
                                          rounded, part.scale_rows() * part.groups()));
     if (part.format.weights == kWeightsNvfp4)

@@ -88,7 +88,7 @@ void check_extents(const Module& m) {
   const int per_word = 32 / weight_bits(t.format.weights);
   if (t.is_column_major() && rows % per_word != 0)
     throw InputError("'{}' has {} rows; it must be a multiple of {}", t.module, rows, per_word);
-  expect_groups(t.module, m.columns, std::max<std::int64_t>(group, 8), "columns");
+  expect_groups(t.module, m.columns, std::max<std::int64_t>(t.format.unit_columns(), 8), "columns");
   const bool packs_rows = t.is_column_major() || t.format.zeros;
   expect_groups(t.module, m.rows, std::max<std::int64_t>(packs_rows ? per_word : 1, t.rows_of_scale()),
                 "rows");
@@ -199,6 +199,9 @@ std::uint32_t stored_word(const StoredTensor& tensor, std::int64_t i) {
 }
 
 const std::byte* QuantizedTensors::block(std::int64_t row, std::int64_t group) const {
+  if (format.weights == kWeightsQ4K)
+    return weight->data.data() +
+           (weight->stored_row(row) * columns + group * format.group) / kSuperColumns * kQ4KBytes;
   const std::int64_t bytes = format.group * weight_bits(format.weights) / 8 + kGgufScaleBytes;
   return weight->data.data() + (weight->stored_row(row) * groups() + group) * bytes;
 }
@@ -244,7 +247,7 @@ std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, con
   const Module m{checkpoint, t, rows, columns};
   check_extents(m);
   if (t.storage == WeightStorage::gguf) {
-    const char* const type = t.format.weights == kWeightsInt4 ? "Q4_0" : "Q8_0";
+    const std::string type(block_type_of(t.format.weights));
     t.weight = t.scales = need(checkpoint, t.weight_name, {type}, rows, columns);
     t.scale_name = t.weight_name;
   } else if (by_columns) {

@@ -52,7 +52,8 @@ class RandomTensors {
     if (is_fp4(weights)) variance = 68.5 / 8;           // of the eight magnitudes
     if (is_nvfp4) variance /= 3;                        // its groups have scales up to 1
     if (weights == kWeightsMxfp4) variance *= 3.0 / 7;  // scales are rounded down
-    const double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
+    double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
+    if (weights == kWeightsQ4K) scale = q4_k_scale(gain / std::sqrt(static_cast<double>(in)));
     groups_of(format, of.columns.count);  // throws where they do not divide it
     expect_blocks(format, of);
     const Layout packed{kBlockRows, [=](std::int64_t columns) {
@@ -92,6 +93,15 @@ class RandomTensors {
   }
 
  private:
+  /// The scale of fp16 that gives weights of Q4_K a standard deviation. d, dmin and the words with the bytes
+  /// of scales and minima are uniform in it: below 256 of the smallest steps of fp16 it also limits the
+  /// bytes.
+  static double q4_k_scale(double deviation) {
+    const double smallest = std::exp2(-24), nibble = std::sqrt(77.5);  // RMS of 0 to 15
+    const double with_all_bytes = deviation * 3 / (256 * nibble);
+    if (with_all_bytes >= 256 * smallest) return with_all_bytes;
+    return std::sqrt(deviation * 3 * smallest / nibble);
+  }
   /// Without groups the scales of a row are those of all its columns.
   static MatrixSlice scales_of(MatrixSlice of, int group) {
     if (group == 0) of.columns = 1;
@@ -99,7 +109,7 @@ class RandomTensors {
   }
   /// Throws where a part of a packed matrix does not begin and end between its blocks.
   static void expect_blocks(const WeightFormat& format, const MatrixSlice& of) {
-    const std::int64_t columns = block_columns(format.weights),
+    const std::int64_t columns = std::max(block_columns(format.weights), format.unit_columns()),
                        rows = format.weights == kWeightsFp8 && format.group != 0 ? kFp8ScaleRows : kBlockRows;
     const auto lies_on = [](const Slice& slice, std::int64_t size) {
       return slice.is_whole() || (slice.first % size == 0 && slice.count % size == 0);

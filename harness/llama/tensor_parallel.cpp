@@ -19,9 +19,9 @@ constexpr int kPacketElements = 8;  // 16 bytes of 16-bit numbers
 void expect_whole_groups(const ModelConfig& part) {
   const int ranks = part.shard.ranks;
   const auto expect = [&](const WeightFormat& format, int elements, const char* what) {
-    if (format.group != 0 && elements % format.group != 0)
+    if (elements % format.unit_columns() != 0)
       throw InputError("{} has {} {} in groups of {}, which {} ranks cannot split evenly", part.name,
-                       elements * ranks, what, format.group, ranks);
+                       elements * ranks, what, format.unit_columns(), ranks);
   };
   for (int layer = 0; layer < part.layers; ++layer) {
     const LayerFormats formats = part.formats_of(layer);

@@ -13,14 +13,15 @@
 namespace warptune {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4"};
+constexpr std::array<std::string_view, 7> kNames = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k"};
 
 }  // namespace
 
 std::string WeightFormat::str() const {
   std::string text(kNames.at(static_cast<std::size_t>(weights)));
-  // The group of fp4 is omitted; int4 alone has another default than 0.
-  if (!is_fp4(weights) && (group != 0 || weights == kWeightsInt4)) text += fmt::format(":group={}", group);
+  // A group that the format says is omitted; int4 alone has another default than 0.
+  if (fixed_group(weights) == 0 && (group != 0 || weights == kWeightsInt4))
+    text += fmt::format(":group={}", group);
   if (zeros) text += ":zeros";
   if (act_order) text += ":act_order";
   if (fp8_activations) text += ":activations=fp8";
@@ -30,8 +31,8 @@ std::string WeightFormat::str() const {
 WeightFormat parse_weight_format(std::string_view text) {
   const auto fail = [&] {
     throw InputError(
-        "'{}' is no format of weights; it must be same, int8, int4, fp8, nvfp4 or mxfp4, with :group=32, 64 "
-        "or 128 where groups of columns have a scale, fp8 also with :activations=fp8",
+        "'{}' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4 or q4_k, with "
+        ":group=32, 64 or 128 where groups of columns have a scale, fp8 also with :activations=fp8",
         brief(text));
   };
   if (text.ends_with(':')) fail();
@@ -56,8 +57,9 @@ WeightFormat parse_weight_format(std::string_view text) {
       fail();
     }
   }
-  if (is_fp4(format.weights) && has_group) fail();  // it has one, in its name
-  if (is_fp4(format.weights)) format.group = fp4_group(format.weights);
+  const int fixed = fixed_group(format.weights);
+  if (fixed != 0 && has_group) fail();  // it has one, in its name
+  if (fixed != 0) format.group = fixed;
   if (format.weights == kWeightsInt4 && !has_group) format.group = 128;
   if (!format.quantized() && format != WeightFormat{}) fail();
   if (format.weights == kWeightsFp8 && format.group != 0 && format.group != 128)
@@ -68,16 +70,16 @@ WeightFormat parse_weight_format(std::string_view text) {
     throw InputError("'{}' has activations of fp8; they need weights of fp8", brief(text));
   if (format.zeros && format.weights != kWeightsInt4)
     throw InputError("'{}' has zero points; they need int4", brief(text));
-  if (format.act_order && (format.weights == kWeightsFp8 || is_fp4(format.weights) || format.group == 0))
+  if (format.act_order && (format.weights == kWeightsFp8 || fixed != 0 || format.group == 0))
     throw InputError("'{}' has an order of columns; it needs int4 or int8 and a group", brief(text));
   return format;
 }
 
 std::int64_t groups_of(const WeightFormat& format, std::int64_t columns) {
   if (format.group == 0) return 1;
-  if (columns % format.group != 0)
-    throw InputError("weights of {} columns have no groups of {}; it must divide them", columns,
-                     format.group);
+  if (columns % format.unit_columns() != 0)
+    throw InputError("weights of {} columns have no {} of {}; it must divide them", columns,
+                     format.weights == kWeightsQ4K ? "super-blocks" : "groups", format.unit_columns());
   return columns / format.group;
 }
 

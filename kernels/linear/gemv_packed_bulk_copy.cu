@@ -25,8 +25,11 @@ struct PackedStages {
   /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
   static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
                        kSlotBytes = S::kWarps * kBlockBytes,
-                       kScaleSize = sizeof(WeightScale<S::kWeights, S::kGroup>),
-                       kScaleBytes = kSlotGroups * kBlockRows * kScaleSize,
+                       kGroupScaleBytes =
+                           S::kWeights == kWeightsQ4K
+                               ? kSuperWords * 2 * S::kGroup / kSuperColumns
+                               : kBlockRows * static_cast<int>(sizeof(WeightScale<S::kWeights, S::kGroup>)),
+                       kScaleBytes = kSlotGroups * kGroupScaleBytes,
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
   static constexpr int kMatrices = S::kSwiglu ? 2 : 1, kMatrixSlots = 2 * S::kTiles / kMatrices;
   struct alignas(128) MatrixScales {
@@ -98,8 +101,8 @@ class PackedProducer {
       const int slot = matrix * (S::kSlots / 2) + tile_ * P::kMatrixSlots;
       tma_load_3d(stage.weights[matrix * P::kMatrixSlots], weight_map_, 0, block, slot, full, policy_);
       if constexpr (S::kGroup != 0)  // 16 bytes are a row of the map
-        tma_load_3d(stage.scales[matrix].slots, scale_map_, 0, group * kBlockRows * P::kScaleSize / 16, slot,
-                    full, policy_);
+        tma_load_3d(stage.scales[matrix].slots, scale_map_, 0, group * P::kGroupScaleBytes / 16, slot, full,
+                    policy_);
     }
     if constexpr (S::kZeros)
 #pragma unroll
@@ -139,6 +142,8 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
     to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
     if constexpr (is_fp4(S::kWeights)) {
       to.scales = reinterpret_cast<const decltype(to.scales)*>(scales)[warp * kBlockRows + lane / 4];
+    } else if constexpr (S::kWeights == kWeightsQ4K) {
+      to.scales.read(reinterpret_cast<const fp16*>(scales) + warp / 2 * kSuperWords, warp % 2, lane / 4);
     } else {
 #pragma unroll
       for (int j = 0; j < S::kBlockScales; ++j) {

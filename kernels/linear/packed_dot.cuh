@@ -1,7 +1,8 @@
 #pragma once
 // What the GEMVs on quantized weights share: their problem, the products of a block of packed weights and x
 // on tensor cores (weights are the M operand of mma.sync, tokens its N), x in shared memory, and the outputs.
-// Weights are exact in T. The sums of a group of columns are multiplied by its scale in fp32.
+// Weights are exact in T. The sums of a group of columns are multiplied by its scale in fp32; where it also
+// has an offset, products with ones are the sums of x that it multiplies.
 #include "kernels/common/mma.cuh"
 #include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
@@ -58,7 +59,7 @@ struct PackedBlock {
   __device__ __forceinline__ void convert(unsigned (&a)[2][2], int pair) const {
     using Word = WeightWord<typename S::T, S::kWeights>;
     if constexpr (Word::kFragments == 2) {
-      int zero = 8;
+      int zero = Word::kZero;
       if constexpr (S::kZeros) zero += zeros[S::kGroup == 0 ? 0 : 2 * pair / S::kScaleFragments];
       Word::convert(reinterpret_cast<unsigned(&)[4]>(a), word(pair), Word::bias(zero));
     } else {
@@ -90,6 +91,14 @@ __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
   for (int pair = 0; pair < S::kFragments / 2; ++pair) {
     unsigned b[4];
     ldmatrix_x4(b, x + pair * 64);
+    [[maybe_unused]] float x_sums[4] = {};  // of a group: that of its token in each row
+    if constexpr (kHasOffsets<S::kWeights>) {
+      static_assert(S::kScaleFragments == 2);
+      constexpr unsigned kOne = WeightWord<typename S::T, S::kWeights>::kOne;
+#pragma unroll
+      for (int f = 0; f < 2; ++f)
+        mma_m16n8k16<typename S::T>(x_sums, {kOne, kOne, kOne, kOne}, b[2 * f], b[2 * f + 1]);
+    }
 #pragma unroll
     for (int t = 0; t < S::kTiles; ++t) {
       unsigned a[2][2][2];  // half of the rows, fragment, half of the columns
@@ -104,6 +113,8 @@ __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             sums[t][i] = fmaf(weights[t][i / 2].scales[group], partial[t][i], sums[t][i]);
+            if constexpr (kHasOffsets<S::kWeights>)
+              sums[t][i] = fmaf(weights[t][i / 2].scales.minus_offset(group), x_sums[i], sums[t][i]);
             partial[t][i] = 0;
           }
         }

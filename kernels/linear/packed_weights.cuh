@@ -11,7 +11,8 @@ namespace warptune {
 template <int kWeights, class Args>
 using WeightArgsOf = typename Conditional<kWeights == kWeightsSame, Args, QuantizedLinearArgs>::type;
 
-/// Scales of groups are fp16, of fp4 bytes; those of rows and of blocks of fp8 are fp32.
+/// Scales of groups are fp16, of fp4 bytes; those of rows and of blocks of fp8 are fp32. Of Q4_K: of
+/// super-blocks.
 template <int kWeights, int kGroup>
 using WeightScale = typename Conditional<
     kGroup == 0 || kWeights == kWeightsFp8, float,
@@ -64,12 +65,20 @@ struct PackedWeights {
   __device__ __forceinline__ float operator[](int i) const {
     const PackedPosition at = packed_position(kWeights, kIn, row, i);
     const unsigned char byte = static_cast<const unsigned char*>(args.weight)[at.byte];
+    if constexpr (kWeights == kWeightsQ4K) return q4_k_value(byte >> at.shift & 15, i);
     const float scaled =
         value(byte, at.shift, i) * to_float(weight_scale<kIn, kWeights, kGroup>(args.scales, row, i));
     return kWeights == kWeightsNvfp4 ? scaled * args.row_scales[row] : scaled;
   }
 
  private:
+  __device__ __forceinline__ float q4_k_value(int nibble, int i) const {
+    const int pair =
+        static_cast<const unsigned short*>(args.scales)[scale_index(kWeights, kGroup, kIn, row, i)];
+    const fp16* const steps = static_cast<const fp16*>(args.scales) + super_scale_index(kIn, row, i);
+    return fmaf(static_cast<float>(nibble), to_float(steps[0]) * static_cast<float>(pair & 255),
+                to_float(steps[1]) * -static_cast<float>(pair >> 8));
+  }
   __device__ __forceinline__ float value(unsigned char byte, int shift, int i) const {
     if constexpr (kWeights == kWeightsFp8) return to_float(fp8{byte});
     if constexpr (kWeights == kWeightsInt8) return to_float(static_cast<signed char>(byte));
@@ -113,7 +122,10 @@ struct WeightWord {
   static constexpr unsigned kOne = kBf16 ? 0x3f803f80u : 0x3c003c00u,
                             kMinusZero = 0x80008000u;  // neutral in an addition
 
-  /// What convert() takes for a zero point: minus 2^7 (bf16) or 2^10 and the zero point. Only of int4.
+  /// The nibble that stands for 0 where a matrix has no zero points.
+  static constexpr int kZero = kWeights == kWeightsQ4K ? 0 : 8;
+
+  /// What convert() takes for a zero point: minus 2^7 (bf16) or 2^10 and the zero point. Of int4 and Q4_K.
   static __device__ __forceinline__ unsigned bias(int zero) {
     return (kBf16 ? 0xc300c300u : 0xe400e400u) | static_cast<unsigned>(zero) * 0x10001u;
   }
@@ -121,7 +133,7 @@ struct WeightWord {
   static __device__ __forceinline__ void convert(unsigned (&pairs)[kPairs], unsigned word, unsigned bias) {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
-      if constexpr (kWeights == kWeightsInt4) {
+      if constexpr (kWeights == kWeightsInt4 || kWeights == kWeightsQ4K) {
         constexpr unsigned kPower = kBf16 ? 0x43004300u : 0x64006400u;
         pairs[i] = fma_pairs<T>(and_or(word >> 4 * i, 0x000f000fu, kPower), kOne, bias);
       } else if constexpr (kWeights == kWeightsInt8 && kBf16) {
@@ -209,5 +221,56 @@ struct BlockScales {
     return __byte_perm(values[i / 4], 0, static_cast<unsigned>(i % 4) << 12 | selector);
   }
 };
+
+/// Of Q4_K: a weight is a nibble times a scale, minus an offset. Both are exact in fp32.
+template <int kGroup, int kCount>
+struct BlockScales<kWeightsQ4K, kGroup, kCount> {
+  unsigned pairs[2];  // bytes: scale and minimum of each group
+  unsigned steps;     // d and dmin
+
+  /// With i = 0 those of the block of column k.
+  template <int kIn>
+  __device__ __forceinline__ void load(int i, const void* scales, long long row, int k) {
+    if (i != 0) return;
+    const long long slot = row / kBlockRows * (kIn / kSuperColumns);
+    read(static_cast<const fp16*>(scales) + (slot + k / kSuperColumns) * kSuperWords,
+         k % kSuperColumns / block_columns(kWeightsQ4K), static_cast<int>(row % kBlockRows));
+  }
+  /// `super`: the words of a super-block.
+  __device__ __forceinline__ void read(const fp16* super, int block, int row) {
+    const auto vec = load_vec<2>(reinterpret_cast<const unsigned*>(super) + (block * kBlockRows + row) * 2);
+    pairs[0] = vec[0];
+    pairs[1] = vec[1];
+    steps = reinterpret_cast<const unsigned*>(super)[kBlockRows * (kSuperColumns / 64) + row];
+  }
+  __device__ __forceinline__ float operator[](int i) const {
+    return multiply_byte(i % 2 * 2, i / 2, step(0));
+  }
+  /// What a weight of group i has less.
+  __device__ __forceinline__ float minus_offset(int i) const {
+    return multiply_byte(i % 2 * 2 + 1, i / 2, -step(1));
+  }
+  /// Pairs of T times scale i, minus its offset, each rounded once.
+  template <class T>
+  __device__ __forceinline__ unsigned multiply(unsigned pair, int i) const {
+    const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
+    return pack2<T>(fmaf(v[0], (*this)[i], minus_offset(i)), fmaf(v[1], (*this)[i], minus_offset(i)));
+  }
+
+ private:
+  __device__ __forceinline__ float step(int i) const {
+    return to_float((*reinterpret_cast<const Vec<fp16, 2>*>(&steps))[i]);
+  }
+  /// A byte of a word times `step`: a float of 2^23 and the byte in its low bits, times `step`, less 2^23
+  /// steps.
+  __device__ __forceinline__ float multiply_byte(int byte, int word, float step) const {
+    const unsigned selector = 0x7440u | static_cast<unsigned>(byte);
+    return fmaf(__uint_as_float(__byte_perm(pairs[word], 0x4b000000u, selector)), step, -0x1p23f * step);
+  }
+};
+
+/// Whether weights have an offset beside their scale, which multiplies the sums of x over a group.
+template <int kWeights>
+inline constexpr bool kHasOffsets = kWeights == kWeightsQ4K;
 
 }  // namespace warptune

@@ -18,6 +18,9 @@ inline constexpr int kWeightsFp8 = 3;   // e4m3
 // Nibbles of e2m1: a sign, two bits of exponent, one of mantissa; 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
 inline constexpr int kWeightsNvfp4 = 4;  // groups of 16 columns have a scale of ue4m3, rows one of fp32
 inline constexpr int kWeightsMxfp4 = 5;  // groups of 32 columns have a scale of ue8m0, a power of two
+// Q4_K of llama.cpp: unsigned nibbles; a value is d * scale * nibble - dmin * minimum. Groups of 32 columns
+// have a byte of scale and one of minimum, super-blocks of 256 columns of a row have d and dmin in fp16.
+inline constexpr int kWeightsQ4K = 6;
 
 inline constexpr int kBlockRows = 8, kBlockRowBytes = 64, kBlockBytes = kBlockRows * kBlockRowBytes;
 /// Rows that share a scale where weights are fp8 with a group: blocks of 128 x 128.
@@ -26,11 +29,13 @@ inline constexpr int kFp8ScaleRows = 128;
 WARPTUNE_HOST_DEVICE constexpr bool is_fp4(int weights) {
   return weights == kWeightsNvfp4 || weights == kWeightsMxfp4;
 }
-/// Columns of a group of fp4.
-WARPTUNE_HOST_DEVICE constexpr int fp4_group(int weights) { return weights == kWeightsNvfp4 ? 16 : 32; }
+/// Columns of a group where the format alone says it; 0: the format has several.
+WARPTUNE_HOST_DEVICE constexpr int fixed_group(int weights) {
+  return weights == kWeightsNvfp4 ? 16 : weights == kWeightsMxfp4 || weights == kWeightsQ4K ? 32 : 0;
+}
 /// Bits of a quantized weight.
 WARPTUNE_HOST_DEVICE constexpr int weight_bits(int weights) {
-  return weights == kWeightsInt4 || is_fp4(weights) ? 4 : 8;
+  return weights == kWeightsInt4 || weights == kWeightsQ4K || is_fp4(weights) ? 4 : 8;
 }
 /// The value of a nibble of e2m1: below 1 in steps of 0.5, then 2 or 3 times a power of two.
 WARPTUNE_HOST_DEVICE constexpr float fp4_value(int nibble) {
@@ -50,10 +55,23 @@ WARPTUNE_HOST_DEVICE constexpr long long packed_bytes(int weights, long long row
   return (rows + kBlockRows - 1) / kBlockRows * packed_blocks_of_row(weights, columns) * kBlockBytes;
 }
 
+/// Columns of a super-block of Q4_K: two blocks.
+inline constexpr int kSuperColumns = 256;
+/// 16-bit words of scales of a super-block of eight rows: [2 blocks][8 rows][4 groups], in the low byte the
+/// scale and in the high byte the minimum, then [8 rows][d, dmin].
+inline constexpr int kSuperWords = kBlockRows * (kSuperColumns / 32 + 2);
+
+/// Where Q4_K has d of the super-block of a column, in 16-bit words; dmin follows.
+WARPTUNE_HOST_DEVICE constexpr long long super_scale_index(long long columns, long long row,
+                                                           long long column) {
+  const long long super = row / kBlockRows * (columns / kSuperColumns) + column / kSuperColumns;
+  return super * kSuperWords + kBlockRows * (kSuperColumns / 32) + row % kBlockRows * 2;
+}
+
 /// Scales of a packed matrix, and its zero points: with `group` columns of a row to one [ceil(rows /
 /// 8)][columns / group][8 rows], of fp8 [ceil(rows / 128)][columns / 128] for blocks of 128 x 128, of fp4
 /// [ceil(rows / 8)][blocks of a row][8 rows][groups of a block], so that a lane loads those of its row at
-/// once; without groups [rows].
+/// once, of Q4_K [ceil(rows / 8)][super-blocks of a row][kSuperWords]; without groups [rows].
 WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, long long columns, long long row,
                                                      long long column) {
   if (group == 0) return row;
@@ -64,12 +82,20 @@ WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, lon
     const long long block = row / kBlockRows * packed_blocks_of_row(weights, columns) + column / in_block;
     return (block * kBlockRows + row % kBlockRows) * (in_block / group) + at;
   }
+  if (weights == kWeightsQ4K) {
+    const long long super = row / kBlockRows * (columns / kSuperColumns) + column / kSuperColumns,
+                    block = column % kSuperColumns / block_columns(weights);
+    return super * kSuperWords + (block * kBlockRows + row % kBlockRows) * 4 +
+           column % block_columns(weights) / group;
+  }
   return (row / kBlockRows * groups + column / group) * kBlockRows + row % kBlockRows;
 }
 WARPTUNE_HOST_DEVICE constexpr long long scale_count(int weights, int group, long long rows,
                                                      long long columns) {
   if (group == 0) return rows;
   if (is_fp4(weights)) return packed_bytes(weights, rows, columns) * 2 / group;
+  if (weights == kWeightsQ4K)
+    return (rows + kBlockRows - 1) / kBlockRows * (columns / kSuperColumns) * kSuperWords;
   const long long per_scale = weights == kWeightsFp8 ? kFp8ScaleRows : kBlockRows;
   return (rows + per_scale - 1) / per_scale * (columns / group) * (weights == kWeightsFp8 ? 1 : kBlockRows);
 }

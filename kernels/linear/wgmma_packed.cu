@@ -8,8 +8,8 @@
 //   Consumers load scales and zero points a step ahead; the producer warp prefetches them to the L2.
 // Arithmetic: a warpgroup converts a batch, some columns of one m64 tile, while the tensor cores multiply one
 //   of another warpgroup; two of a block take turns. Up to 64 tokens, scales of groups multiply the sums of a
-//   batch, in fp32; else they multiply the weights, which are rounded to T once. Scales of rows multiply the
-//   sums.
+//   batch, in fp32; else, and where groups also have offsets (Q4_K), they multiply the weights, which are
+//   rounded to T once. Scales of rows multiply the sums.
 // Act-order: permute_columns.cu writes x to the workspace, whose tensor map takes the place of that of x.
 // Wins: 9 tokens and more on most shapes.
 // `in` is a multiple of kTileK, `out` of 8. Source: Marlin (Frantar et al., "MARLIN: Mixed-Precision
@@ -61,8 +61,8 @@ struct PackedWgmma {
                        kStageBytes = 1024 * ceil_div(kLoadedBytes, 1024);
 
   static constexpr bool kTakesTurns = kWarpgroups == 2;
-  static constexpr bool kScalesSums =
-      kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> && (kN <= 64 || kWeights == kWeightsMxfp4);
+  static constexpr bool kScalesSums = kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> &&
+                                      !kHasOffsets<kWeights> && (kN <= 64 || kWeights == kWeightsMxfp4);
   static constexpr int kTiles = kMatrices * kSubtiles,  // m64 tiles of a warpgroup
       kBatchColumns = min_of(kScalesSums ? kGroup : kColumns, kColumns), kBatchFragments = kBatchColumns / 16,
                        kBatchWords = kBatchFragments / Word::kFragments,
@@ -336,12 +336,13 @@ class PackedMainloop {
       for (int half = 0; half < 2; ++half) {
         const uint4& v = bytes_[half];
         unsigned pairs[Word::kPairs];
-        Word::convert(pairs,
-                      word == 0   ? v.x
-                      : word == 1 ? v.y
-                      : word == 2 ? v.z
-                                  : v.w,
-                      Word::bias(8 + (S::kZeros ? scales_.zeros[tile(i)][half][block(i)][scale] : 0)));
+        Word::convert(
+            pairs,
+            word == 0   ? v.x
+            : word == 1 ? v.y
+            : word == 2 ? v.z
+                        : v.w,
+            Word::bias(Word::kZero + (S::kZeros ? scales_.zeros[tile(i)][half][block(i)][scale] : 0)));
 #pragma unroll
         for (int j = 0; j < Word::kPairs; ++j) {
           if constexpr (S::kGroup != 0 && !S::kScalesSums)

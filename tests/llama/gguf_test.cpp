@@ -12,6 +12,7 @@
 #include "harness/llama/golden.h"
 #include "harness/llama/model.h"
 #include "tests/files.h"
+#include "tests/llama/q4_k.h"
 #include "tests/llama/small_models.h"
 #include "tests/program.h"
 #include "variants/table.h"
@@ -74,6 +75,48 @@ TEST(Gguf, MatricesThatKernelsTakeKeepTheirFormat) {
   EXPECT_FALSE(q4.head_format.quantized());
   EXPECT_EQ(read_model(file_of("qwen2_q8_0")).weights.str(), "int8:group=32");
   EXPECT_FALSE(read_model(file_of("qwen3_f16")).weights.quantized());
+  const ModelConfig q4_k = read_model(file_of("llama_q4_k"));
+  EXPECT_EQ(q4_k.formats_of(0).gate_up.str(), "q4_k");
+  EXPECT_FALSE(q4_k.formats_of(0).qkv.quantized()) << "v is Q6_K, q and k are Q4_K";
+}
+
+TEST(Gguf, Q4KHasItsSixBitScalesAndMinima) {
+  std::byte block[kQ4KBytes] = {};
+  // Groups 0 and 4; the high two bits of the latter are those of bytes 0 and 4.
+  const int packed[12] = {0xc0 | 47, 0, 0, 0, 0x40 | 9, 0, 0, 0, 0x5a, 0, 0, 0};
+  for (int i = 0; i < 12; ++i) block[4 + i] = static_cast<std::byte>(packed[i]);
+  EXPECT_EQ(q4_k_group(block, 0).scale, 47);
+  EXPECT_EQ(q4_k_group(block, 0).minimum, 9);
+  EXPECT_EQ(q4_k_group(block, 4).scale, 0x3a);
+  EXPECT_EQ(q4_k_group(block, 4).minimum, 0x15);
+}
+
+// Also of a matrix of several parts, whose rows continue within eight.
+TEST(Gguf, Q4KIsPackedExactly) {
+  const ModelConfig config = read_model(file_of("llama_q4_k"));
+  const Checkpoint checkpoint(file_of("llama_q4_k"));
+  int matrices = 0;
+  for (int layer = 0; layer < config.layers; ++layer) {
+    const LayerModules modules = layer_modules(config, layer);
+    for (const Modules* matrix : {&modules.qkv, &modules.o, &modules.gate_up, &modules.down}) {
+      const auto packed = read_quantized(checkpoint, *config.quantization, matrix->parts, matrix->columns);
+      if (!packed) continue;
+      EXPECT_EQ(packed->format.str(), "q4_k");
+      ++matrices;
+      const std::int64_t columns = matrix->columns.count;
+      std::int64_t first = 0;
+      for (const auto& [name, rows] : matrix->parts) {
+        const std::vector<float> want = expanded(checkpoint.tensor(name + ".weight", {rows.stored, columns}));
+        for (std::int64_t row = 0; row < rows.count; ++row)
+          for (std::int64_t i = 0; i < columns; ++i)
+            ASSERT_EQ(testing::q4_k_weight(*packed, columns, first + row, i).value,
+                      want[static_cast<std::size_t>(row * columns + i)])
+                << name << " " << row << " " << i;
+        first += rows.count;
+      }
+    }
+  }
+  EXPECT_GT(matrices, 0);
 }
 
 TEST(Gguf, WhatIsDequantizedIsNoted) {
@@ -84,7 +127,7 @@ TEST(Gguf, WhatIsDequantizedIsNoted) {
   EXPECT_TRUE(notes("qwen2_q8_0").empty());
   EXPECT_TRUE(notes("qwen3_f16").empty());
   ASSERT_EQ(notes("llama_q4_k").size(), 1u);
-  EXPECT_NE(notes("llama_q4_k")[0].find("(4 of Q4_K, 3 of Q6_K): they are dequantized to bf16"),
+  EXPECT_NE(notes("llama_q4_k")[0].find("(2 of Q4_K, 3 of Q6_K): they are dequantized to bf16"),
             std::string::npos)
       << notes("llama_q4_k")[0];
 }
@@ -195,10 +238,10 @@ TEST(Gguf, DecodesFromTheCommandLine) {
   const std::string decode = "decode --device host --steps 2 --out " + out.string() + " --model ";
   const auto run = testing::run_shell("{} " + decode + file_of("llama_q4_0").string() + " --prompt-len 4");
   EXPECT_EQ(run.code, 0) << run.text;
-  const auto rounded = testing::run_shell("{} " + decode + file_of("llama_q4_k").string() +
-                                          " --prompt-len 4 --weights int8:group=32");
-  EXPECT_EQ(rounded.code, 0) << rounded.text;
-  EXPECT_NE(rounded.text.find("rounded to int8:group=32"), std::string::npos) << rounded.text;
+  const auto other = testing::run_shell("{} " + decode + file_of("llama_q4_k").string() +
+                                        " --prompt-len 4 --weights int8:group=32");
+  EXPECT_EQ(other.code, 2) << other.text;
+  EXPECT_NE(other.text.find("are q4_k"), std::string::npos) << other.text;
   const auto text = testing::run_shell("{} " + decode + file_of("llama_q4_0").string() + " --prompt hello");
   EXPECT_EQ(text.code, 2);
   EXPECT_NE(text.text.find("--prompt-ids"), std::string::npos) << text.text;

@@ -11,9 +11,12 @@
 #include "harness/core/error.h"
 #include "harness/core/random.h"
 #include "harness/llama/quantized_matrix.h"
+#include "tests/llama/q4_k.h"
 
 namespace warptune {
 namespace {
+
+using testing::q4_k_weight;
 
 /// Uniform in [-1, 1), of float or bf16, with one group of zeros.
 struct RandomRows {
@@ -156,7 +159,7 @@ TEST(Quantize, EachWeightIsTheNearestOfItsGroup) {
     for (const int group : {0, 128})
       expect_quantized({.weights = kWeightsFp8, .group = group}, RandomRows(rows, 256));
     for (const int weights : {kWeightsNvfp4, kWeightsMxfp4})
-      expect_quantized({.weights = weights, .group = fp4_group(weights)}, RandomRows(rows, 256));
+      expect_quantized({.weights = weights, .group = fixed_group(weights)}, RandomRows(rows, 256));
   }
   expect_quantized({.weights = kWeightsNvfp4, .group = 16}, RandomRows(3, 48));
   expect_quantized({.weights = kWeightsInt4, .group = 32}, RandomRows(3, 96));  // padded blocks
@@ -164,6 +167,45 @@ TEST(Quantize, EachWeightIsTheNearestOfItsGroup) {
   expect_quantized({.weights = kWeightsFp8}, RandomRows(9, 50));
   for (const DType dtype : {DType::bf16, DType::fp16})
     expect_quantized({.weights = kWeightsInt4, .group = 64}, RandomRows(7, 128, dtype));
+}
+
+TEST(Quantize, WeightsOfQ4KAreNearThoseOfTheirGroup) {
+  for (const std::int64_t rows : {1, 9}) {
+    const RandomRows from(rows, 512);
+    const FloatRows part = from.view();
+    const QuantizedMatrix m = quantize({.weights = kWeightsQ4K, .group = 32}, std::span(&part, 1), 512);
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t i = 0; i < 512; ++i) {
+        const auto [value, step] = q4_k_weight(m, 512, row, i);
+        // Half a step, and what 6 bits of a step and of a minimum round: half of 1 / 63 of the largest, 15
+        // times.
+        const double rounding = 15 * (2.0 / 15 / 63 / 2) + 1.0 / 63 / 2;
+        ASSERT_NEAR(value, from.at(row, i), step / 2 + rounding + 1e-3) << row << " " << i;
+        ASSERT_LE(step, 2.0 / 15 * 1.001);
+      }
+  }
+}
+
+TEST(Quantize, WeightsOfQ4KOnItsGridAreExact) {
+  // Steps of 63 / 64 from a minimum of -31.5; the second super-block has no negative values.
+  std::vector<float> values(512);
+  for (std::size_t i = 0; i < 512; ++i)
+    values[i] = static_cast<float>(i % 32 % 16) / 64 * 63 - (i < 256 ? 0.5f * 63 : 0);
+  const FloatRows part = {DType::fp32, 1, reinterpret_cast<const std::byte*>(values.data())};
+  const QuantizedMatrix m = quantize({.weights = kWeightsQ4K, .group = 32}, std::span(&part, 1), 512);
+  for (std::int64_t i = 0; i < 512; ++i)
+    ASSERT_EQ(q4_k_weight(m, 512, 0, i).value, values[static_cast<std::size_t>(i)]) << i;
+}
+
+TEST(Quantize, SlicesOfQ4KAreThoseOfTheMatrix) {
+  const RandomRows from(3, 768);
+  const WeightFormat format{.weights = kWeightsQ4K, .group = 32};
+  const FloatRows part = from.view();
+  const QuantizedMatrix whole = quantize(format, std::span(&part, 1), 768),
+                        middle = quantize(format, std::span(&part, 1), {256, 256, 768});
+  for (std::int64_t row = 0; row < 3; ++row)
+    for (std::int64_t i = 0; i < 256; ++i)
+      ASSERT_EQ(q4_k_weight(middle, 256, row, i).value, q4_k_weight(whole, 768, row, 256 + i).value);
 }
 
 TEST(Quantize, PaddingIsZero) {

@@ -153,10 +153,10 @@ TEST(QuantizedWeights, HfQuantConfigIsReadWhereConfigJsonHasNone) {
 /// Rows and columns are multiples of all groups, and of the blocks of scales.
 ModelConfig wide() {
   return {.name = "wide",
-          .hidden = 128,
+          .hidden = 256,
           .intermediate = 256,
           .layers = 2,
-          .q_heads = 2,
+          .q_heads = 4,
           .kv_heads = 1,
           .head_dim = 64,
           .vocab = 97,

@@ -183,7 +183,7 @@ TEST(TensorParallel, EveryFormatOfWeightsIsSplit) {
   config.q_heads = config.kv_heads = 4;
   config.head_dim = 128;
   config.intermediate = 512;
-  config.hidden = 128;
+  config.hidden = 256;
   for (const WeightFormat& format : testing::all_weight_formats()) {
     if (format.act_order) continue;
     SCOPED_TRACE(format.str());

@@ -46,6 +46,8 @@ TEST(WeightFormat, Int4HasGroupsOf128UnlessItSaysOthers) {
   EXPECT_EQ(parse_weight_format("nvfp4").group, 16);
   EXPECT_EQ(parse_weight_format("nvfp4").str(), "nvfp4");
   EXPECT_EQ(parse_weight_format("mxfp4").group, 32);
+  EXPECT_EQ(parse_weight_format("q4_k").group, 32);
+  EXPECT_EQ(parse_weight_format("q4_k").str(), "q4_k");
   EXPECT_EQ(parse_weight_format("same"), WeightFormat{});
 }
 
@@ -73,18 +75,20 @@ TEST(WeightFormat, WrongTextsAreOneSentence) {
                            "mxfp8",
                            "nvfp4:group=16",
                            "nvfp4:group=32",
-                           "mxfp4:group=32"})
+                           "mxfp4:group=32",
+                           "q4_k:group=32",
+                           "Q4_K"})
     EXPECT_EQ(
         error_of(text),
         "'" + std::string(text) +
-            "' is no format of weights; it must be same, int8, int4, fp8, nvfp4 or mxfp4, with :group=32, "
-            "64 or 128 where groups of columns have a scale, fp8 also with :activations=fp8");
+            "' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4 or q4_k, with "
+            ":group=32, 64 or 128 where groups of columns have a scale, fp8 also with :activations=fp8");
   EXPECT_EQ(error_of("fp8:group=64"),
             "'fp8:group=64' has groups of 64; those of fp8 are 128, blocks of 128 x 128");
-  for (const char* text : {"int8:zeros", "int8:group=64:zeros", "fp8:zeros", "nvfp4:zeros"})
+  for (const char* text : {"int8:zeros", "int8:group=64:zeros", "fp8:zeros", "nvfp4:zeros", "q4_k:zeros"})
     EXPECT_EQ(error_of(text), "'" + std::string(text) + "' has zero points; they need int4");
-  for (const char* text :
-       {"int8:act_order", "fp8:group=128:act_order", "int4:group=0:act_order", "mxfp4:act_order"})
+  for (const char* text : {"int8:act_order", "fp8:group=128:act_order", "int4:group=0:act_order",
+                           "mxfp4:act_order", "q4_k:act_order"})
     EXPECT_EQ(error_of(text),
               "'" + std::string(text) + "' has an order of columns; it needs int4 or int8 and a group");
   EXPECT_EQ(error_of("int8:activations=fp8"),
@@ -94,7 +98,7 @@ TEST(WeightFormat, WrongTextsAreOneSentence) {
 
 /// The problem that a sweep or a key gives, with the check of the op.
 Problem checked(const WeightFormat& format, const std::string& prologue, const std::string& epilogue) {
-  static const char* const kNames[] = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4"};
+  static const char* const kNames[] = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k"};
   const std::vector<std::pair<std::string, std::string>> dims = {
       {"tokens", "3"},
       {"in", "256"},
@@ -158,6 +162,8 @@ TEST(WeightFormat, GroupsDivideTheColumns) {
   EXPECT_EQ(refused([&] { matrix_bytes(format, DType::bf16, 8, 192); }), sentence);
   EXPECT_EQ(refused([&] { groups_of(format, 192); }), sentence);
   EXPECT_EQ(with_weights(narrow, parse_weight_format("int4:group=64"))["group"], 64);
+  EXPECT_EQ(refused([&] { groups_of(parse_weight_format("q4_k"), 384); }),
+            "weights of 384 columns have no super-blocks of 256; it must divide them");
 }
 
 // What a problem reads of its weights is what they take on the device, but for padding.

@@ -132,7 +132,8 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
        "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},
       {"model_kv_dtype", "4: 'kv_dtype' is 'int4'; it must be same, int8 or fp8"},
       {"model_weights",
-       "4: 'int3' is no format of weights; it must be same, int8, int4, fp8, nvfp4 or mxfp4, with :group=32, "
+       "4: 'int3' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4 or q4_k, with "
+       ":group=32, "
        "64 or 128 "
        "where "
        "groups of columns have a scale, fp8 also with :activations=fp8"},

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -86,6 +87,11 @@ class Weights {
     const PackedPosition at = packed_position(weights_, in_, row, i);
     if (weight_bits(weights_) == 8) return weight_[at.byte] * scale;
     const int nibble = (static_cast<int>(weight_[at.byte]) & 0xff) >> at.shift & 15;
+    if (weights_ == kWeightsQ4K) {
+      const int pair = std::bit_cast<std::uint16_t>(static_cast<fp16>(static_cast<float>(scales_[of_scale])));
+      const std::int64_t steps = super_scale_index(in_, row, i);
+      return scales_[steps] * (pair & 255) * nibble - scales_[steps + 1] * (pair >> 8);
+    }
     if (is_fp4(weights_)) return fp4_value(nibble) * scale;
     return (nibble - 8 - (zeros_ ? (*zeros_)[of_scale] : 0)) * scale;
   }
@@ -116,8 +122,14 @@ void add_quantized(std::vector<TensorSpec>& specs, const Problem& p, float scale
                    .dtype = is_fp8 ? DType::fp8 : DType::int8,
                    .shape = {packed_bytes(weights, rows, in)},
                    .scale = largest});
-  // Those of groups of nvfp4 are up to 1, some of them subnormal; those of rows have the size.
-  const float scales = scale * 2 / (is_fp4(weights) ? 2 : weight_bits(weights) == 4 ? 8 : largest);
+  // Those of groups of nvfp4 are up to 1, some of them subnormal; those of rows have the size. The bytes of
+  // Q4_K's are those of such values too, up to 255 times d.
+  const float of_q4_k = 1 / 512.0f;
+  const float scales = weights == kWeightsQ4K ? scale * of_q4_k
+                                              : scale * 2 /
+                                                    (is_fp4(weights)             ? 2
+                                                     : weight_bits(weights) == 4 ? 8
+                                                                                 : largest);
   const bool is_nvfp4 = weights == kWeightsNvfp4;
   specs.push_back({.name = "scales",
                    .dtype = weight_scale_dtype(weights, group),
@@ -169,8 +181,10 @@ double bytes_of_weights(const Problem& p) {
   if (p["weights"] == kWeightsSame) return rows * in * static_cast<double>(size_of(p.dtype));
   const int weights = static_cast<int>(p["weights"]);
   const double rows_of_scale = weights == kWeightsFp8 && group != 0 ? kFp8ScaleRows : 1,
+               super_scales = weights == kWeightsQ4K ? rows * in / kSuperColumns * 4 : 0,
                scales = std::ceil(rows / rows_of_scale) * (group == 0 ? 1 : in / group) *
-                        static_cast<double>(size_of(weight_scale_dtype(weights, p["group"])));
+                            static_cast<double>(size_of(weight_scale_dtype(weights, p["group"]))) +
+                        super_scales;
   return rows * in * weight_bits(weights) / 8 + scales + (weights == kWeightsNvfp4 ? 4 * rows : 0) +
          (p["zeros"] != 0 ? rows * (group == 0 ? 1 : in / group) : 0) + (p["act_order"] != 0 ? 4 * in : 0);
 }
@@ -185,10 +199,17 @@ void check_quantized(const Problem& p) {
       throw InputError("group, zeros and act_order are for quantized weights (weights=int4)");
     return;
   }
-  if (is_fp4(weights) && group != fp4_group(weights))
+  const int fixed = fixed_group(static_cast<int>(weights));
+  if (fixed != 0 && group != fixed)
     throw InputError(fmt::format("weights={} has groups of {} columns, not group={}",
-                                 weights == kWeightsNvfp4 ? "nvfp4" : "mxfp4", fp4_group(weights), group));
-  if (!is_fp4(weights) && group != 0 && group != 32 && group != 64 && group != 128)
+                                 weights == kWeightsNvfp4   ? "nvfp4"
+                                 : weights == kWeightsMxfp4 ? "mxfp4"
+                                                            : "q4_k",
+                                 fixed, group));
+  if (weights == kWeightsQ4K && p["in"] % kSuperColumns != 0)
+    throw InputError(
+        fmt::format("weights=q4_k needs in as a multiple of {}, not {}", kSuperColumns, p["in"]));
+  if (fixed == 0 && group != 0 && group != 32 && group != 64 && group != 128)
     throw InputError(fmt::format("group is 32, 64, 128 or 0, the whole row, not {}", group));
   if (group != 0 && p["in"] % group != 0)
     throw InputError(fmt::format("group={} does not divide in={}", group, p["in"]));
@@ -198,7 +219,7 @@ void check_quantized(const Problem& p) {
                     "(group=128), not group={}",
                     group));
   if (p["zeros"] != 0 && weights != kWeightsInt4) throw InputError("zeros=yes needs weights=int4");
-  if (p["act_order"] != 0 && (weights == kWeightsFp8 || is_fp4(weights) || group == 0))
+  if (p["act_order"] != 0 && (weights == kWeightsFp8 || fixed != 0 || group == 0))
     throw InputError("act_order=yes needs weights=int4 or int8 and a group");
 }
 
@@ -248,11 +269,12 @@ Op linear() {
                 .optional = true},
                feature("weights",
                        "how the weights are stored: as x, or quantized, int8, int4, fp8 (e4m3), nvfp4 or "
-                       "mxfp4 (e2m1), and packed (kernels/linear/packed_weights.h)",
-                       {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4"}),
+                       "mxfp4 (e2m1), or q4_k (Q4_K of llama.cpp), and packed "
+                       "(kernels/linear/packed_weights.h)",
+                       {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k"}),
                feature("group",
                        "columns of a row that share a scale: 32, 64 or 128, of fp8 blocks of 128 x 128, of "
-                       "nvfp4 16, of mxfp4 32; 0: the whole row"),
+                       "nvfp4 16, of mxfp4 and q4_k 32; 0: the whole row"),
                feature("zeros", "whether groups have zero points", kNoYes),
                feature("act_order", "whether x is read in an order of its own (GPTQ's desc_act)", kNoYes),
                feature("activations",

@@ -79,7 +79,7 @@ Variant gemv_packed_bulk_copy() {
            {"groups", "group == 0 ? 0 : in // max(group, 1)", "groups of columns of a row"},
            {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
             "groups of columns of a row in a stage"},
-           {"scale_bytes", "weights == nvfp4 || weights == mxfp4 ? 8 : 16",
+           {"scale_bytes", "weights == q4_k ? 20 : weights == nvfp4 || weights == mxfp4 ? 8 : 16",
             "bytes of the scales of a group of 8 rows"},
            {"stage_bytes",
             "128 * ceil_div(1024 * tiles * warps + rows_per_output * 128 * ceil_div(2 * tiles / "
@@ -217,7 +217,8 @@ Variant wgmma_packed() {
            {"tiles", "ceil_div(out, outputs)", "work tiles along the weight rows"},
            {"token_tiles", "ceil_div(tokens, tile_tokens)", "work tiles along the tokens"},
            {"adds_squares", "prologue == rms_scale", "whether a warpgroup adds squares"},
-           {"scales_sums", "group != 0 && weights != nvfp4 && (tile_tokens <= 64 || weights == mxfp4)",
+           {"scales_sums",
+            "group != 0 && weights != nvfp4 && weights != q4_k && (tile_tokens <= 64 || weights == mxfp4)",
             "whether scales of groups multiply sums"},
            {"batch_columns", "scales_sums ? min(group, block_columns) : block_columns",
             "columns that are converted at once"},
