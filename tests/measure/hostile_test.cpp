@@ -228,7 +228,7 @@ TEST(HostilePatch, OfTheEvents) {
   PatchedEvents device;
   const OpEntry& entry = find_op("rms_norm");
   Bench bench(device, entry, entry.op.problem({{"tokens", kTokens}, {"hidden", kHidden}}, DType::fp32),
-              {.min_samples = 6, .max_time = 0.05}, measure_peaks, device.clock());
+              {.cache = CacheMode::hot, .min_samples = 6, .max_time = 0.05}, measure_peaks, device.clock());
   const Measurement m = bench.run(entry.variant("host_naive"), {});
   EXPECT_EQ(m.status, Status::too_fast);
   EXPECT_EQ(m.detail,
