@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/rms_norm/args.h"
 #include "tests/measure/steady_device.h"
 #include "variants/table.h"
 
@@ -59,36 +60,65 @@ TEST_F(VerifiedRun, DoesNotTimeAWrongResult) {
   EXPECT_EQ(work_.times()[TuningStage::samples], 0);
 }
 
-/// The first launch keeps it busy for two seconds.
-class BusyAtFirst : public testing::SteadyDevice {
+/// Launches leave it work: before the next checksums are known, or after that.
+class LateDevice : public testing::SteadyDevice {
  public:
-  BusyAtFirst() : SteadyDevice(20) {}
+  using Work = std::function<void()>;
+  LateDevice() : SteadyDevice(20) {}
   std::vector<std::uint64_t> checksums(std::span<const Region> regions) override {
-    if (is_launched && !std::exchange(has_waited_, true)) advance(2);
-    return SteadyDevice::checksums(regions);
+    if (const Work work = std::exchange(before, nullptr)) work();
+    const auto sums = SteadyDevice::checksums(regions);
+    if (const Work work = std::exchange(after, nullptr)) work();
+    return sums;
   }
-  bool is_launched = false;
+  std::string restore_l2_policy() override { return std::exchange(l2_change, {}); }
 
- private:
-  bool has_waited_ = false;
+  Work before, after;
+  std::string l2_change;
 };
 
-TEST_F(VerifiedRun, RejectsALaunchThatIsFarSlowerWhereItIsVerified) {
-  BusyAtFirst device;
-  Workbench work(device, entry_, work_.problem(), {.cache = CacheMode::hot}, device.clock());
-  const Variant slow_first{.name = "slow_first",
-                           .idea = "slow on purpose",
-                           .backend = Backend::host,
-                           .host = [&](const Problem& p, const Config& c) -> HostFunction {
-                             return [&device,
-                                     right = entry_.variant("host_naive").host(p, c)](const void* args) {
-                               device.is_launched = true;
-                               right(args);
-                             };
-                           }};
-  const Measurement m = verified_run(work, slow_first, {}, {.sampling = three()}, device.clock());
-  EXPECT_EQ(m.status, Status::wrong_result);
-  EXPECT_EQ(m.detail, "a launch took 2.0 s where it was verified, and 20 us where it was timed");
+class VerifiedLate : public VerifiedRun {
+ protected:
+  using Launch = std::function<void(const HostFunction& right, const void* args)>;
+  std::string detail_of(Launch launch) {
+    Workbench work(late_, entry_, work_.problem(), {.cache = CacheMode::hot}, late_.clock());
+    const Variant variant{.name = "hostile",
+                          .idea = "cheats",
+                          .backend = Backend::host,
+                          .host = [&](const Problem& p, const Config& c) -> HostFunction {
+                            return [launch, right = entry_.variant("host_naive").host(p, c)](
+                                       const void* args) { launch(right, args); };
+                          }};
+    const Measurement m = verified_run(work, variant, {}, {.sampling = three()}, late_.clock());
+    EXPECT_EQ(m.status, Status::wrong_result);
+    return m.detail;
+  }
+  LateDevice late_;
+};
+
+TEST_F(VerifiedLate, ALaunchIsFarSlowerWhereItIsVerified) {
+  bool is_first = true;
+  const auto burns_first = [&](const HostFunction& right, const void* args) {
+    right(args);
+    if (std::exchange(is_first, false)) late_.before = [&] { late_.advance(2); };
+  };
+  EXPECT_EQ(detail_of(burns_first),
+            "a launch took 2.0 s where it was verified, and 20 us where it was timed");
+}
+
+TEST_F(VerifiedLate, AResultIsRightOnlyWhenItIsRead) {
+  const auto writes_later = [&](const HostFunction& right, const void* args) {
+    late_.after = [right, own = *static_cast<const RmsNormArgs*>(args)] { right(&own); };
+  };
+  EXPECT_EQ(detail_of(writes_later), "before timing: the outputs were written after the launch had ended");
+}
+
+TEST_F(VerifiedLate, ALaunchChangesTheL2Policy) {
+  const auto reserves = [&](const HostFunction& right, const void* args) {
+    right(args);
+    late_.l2_change = "it reserved 4096 bytes of the L2";
+  };
+  EXPECT_EQ(detail_of(reserves), "before timing: it reserved 4096 bytes of the L2");
 }
 
 TEST_F(VerifiedRun, KnowsHowLongItsStagesTook) {
