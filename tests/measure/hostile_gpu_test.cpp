@@ -196,10 +196,11 @@ Variant faulty(Device& device,
 TEST_F(GpuHostile, ComputesOnASideStream) {
   cudaStream_t side = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking), cudaSuccess);
-  // So early that the first check may find the result; a replay of the graph does not compute it at all.
+  // So early that the first check may find the result, perhaps after the end of the launch; a replay of the
+  // graph does not compute it at all.
   expect_wrong(faulty(*device_, [side](const Plan& right, const void* args,
                                        cudaStream_t) { right.launch(args, {side}); }),
-               "of 12288 elements of 'y' were not written");
+               "written");
   // So late that the first check finds at most part of it.
   expect_wrong(faulty(*device_,
                       [side](const Plan& right, const void* args, cudaStream_t) {
