@@ -127,7 +127,10 @@ Problem ModelProblems::linear(std::int64_t tokens, std::int64_t in, std::int64_t
 }
 Problem ModelProblems::layer_linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias,
                                     const char* prologue, const char* epilogue) const {
-  return with_weights(linear(tokens, in, out, bias, prologue, epilogue), config_.weights);
+  // A file with several formats has another one where this one does not divide the columns.
+  const bool has_other = !config_.layer_formats.empty() && in % config_.weights.unit_columns() != 0;
+  return with_weights(linear(tokens, in, out, bias, prologue, epilogue),
+                      has_other ? WeightFormat{} : config_.weights);
 }
 Problem ModelProblems::qkv(std::int64_t tokens, const Fusion& fusion) const {
   return layer_linear(tokens, config_.hidden, config_.qkv_width(), false, norm_before(fusion));
