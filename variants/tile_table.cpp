@@ -171,6 +171,9 @@ std::vector<Tile> tile_rows() {
            "CUTLASS's 128 x 128 x 32 of sm_80; longer steps and more stages of the smaller tiles of few "
            "tokens"),
       // Quantized weights
+      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == q4_k",
+           "blocks_per_sm=1 warps<=16 tiles=2 stages<=3 pdl<=1",
+           "int4's on most shapes of results/h100/evidence/linear_quantized.csv"),
       tile("linear", "gemv_packed_bulk_copy",
            "has_bulk_copy && tokens == 1 && weights != int8 && weights != fp8",
            "blocks_per_sm<=2 warps<=16 tiles=1 stages<=2 pdl<=1", quantized),

@@ -173,7 +173,8 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
     for (int j = 0; j < kStores; ++j)
       outputs[j] = PackedOutput<S>(args, tile * S::kOutputs, thread + j * S::kThreads);
     PackedSums<S> sums = {};
-#pragma unroll 2
+    // Two stages of Q4_K have too many scales for the registers.
+#pragma unroll kHasOffsets < S::kWeights> ? 1 : 2
     for (int step = 0; step < P::kSteps; ++step) {
       mbarrier_wait(&shared.full[state.index], state.phase);
       if (S::kBlocks % S::kWarps == 0 || step * S::kWarps + warp < S::kBlocks) {

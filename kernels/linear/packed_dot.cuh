@@ -82,23 +82,51 @@ __device__ __forceinline__ unsigned x_of_lane(const typename S::T* x) {
   return shared_address(x) + 2 * (min_of(lane % 8, S::kTokens - 1) * S::kPitch + lane / 8 * 8);
 }
 
+/// Of Q4_K: sums of a block in units of d and of dmin.
+template <class S>
+struct SuperSums {
+  PackedSums<S> scaled = {};   // scale times the sums of a group
+  PackedSums<S> offsets = {};  // minimum times the sums of x over the group
+
+  /// `x_sums`: that of its token in each row.
+  __device__ __forceinline__ void add(const PackedBlock<S> (&weights)[2], int tile, int group,
+                                      const float (&partial)[4], const float (&x_sums)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const auto& scales = weights[i / 2].scales;
+      scaled[tile][i] = fmaf(scales.scale(group), partial[i], scaled[tile][i]);
+      offsets[tile][i] = fmaf(scales.minimum(group), x_sums[i], offsets[tile][i]);
+    }
+  }
+  __device__ __forceinline__ void add_to(PackedSums<S>& sums,
+                                         const PackedBlock<S> (&weights)[S::kTiles][2]) const {
+#pragma unroll
+    for (int t = 0; t < S::kTiles; ++t)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const auto& scales = weights[t][i / 2].scales;
+        sums[t][i] = fmaf(scales.d(), scaled[t][i], fmaf(-scales.dmin(), offsets[t][i], sums[t][i]));
+      }
+  }
+};
+
 /// sums += weights * x of one block of columns; `x`: the lane's address of its first.
 template <class S>
 __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
                                                const PackedBlock<S> (&weights)[S::kTiles][2], unsigned x) {
+  constexpr bool kOffsets = kHasOffsets<S::kWeights>;
+  constexpr unsigned kOne = WeightWord<typename S::T, S::kWeights>::kOne;
   float partial[S::kTiles][4] = {};
+  [[maybe_unused]] SuperSums<S> super_sums;
 #pragma unroll
   for (int pair = 0; pair < S::kFragments / 2; ++pair) {
     unsigned b[4];
     ldmatrix_x4(b, x + pair * 64);
-    [[maybe_unused]] float x_sums[4] = {};  // of a group: that of its token in each row
-    if constexpr (kHasOffsets<S::kWeights>) {
-      static_assert(S::kScaleFragments == 2);
-      constexpr unsigned kOne = WeightWord<typename S::T, S::kWeights>::kOne;
+    [[maybe_unused]] float x_sums[4] = {};
+    if constexpr (kOffsets)
 #pragma unroll
       for (int f = 0; f < 2; ++f)
         mma_m16n8k16<typename S::T>(x_sums, {kOne, kOne, kOne, kOne}, b[2 * f], b[2 * f + 1]);
-    }
 #pragma unroll
     for (int t = 0; t < S::kTiles; ++t) {
       unsigned a[2][2][2];  // half of the rows, fragment, half of the columns
@@ -110,17 +138,18 @@ __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
                                     {a[0][f][0], a[1][f][0], a[0][f][1], a[1][f][1]}, b[2 * f], b[2 * f + 1]);
         if (const int done = 2 * pair + f + 1; S::kGroup != 0 && done % S::kScaleFragments == 0) {
           const int group = done / S::kScaleFragments - 1;
+          if constexpr (kOffsets) super_sums.add(weights[t], t, group, partial[t], x_sums);
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            sums[t][i] = fmaf(weights[t][i / 2].scales[group], partial[t][i], sums[t][i]);
-            if constexpr (kHasOffsets<S::kWeights>)
-              sums[t][i] = fmaf(weights[t][i / 2].scales.minus_offset(group), x_sums[i], sums[t][i]);
+            if constexpr (!kOffsets)
+              sums[t][i] = fmaf(weights[t][i / 2].scales[group], partial[t][i], sums[t][i]);
             partial[t][i] = 0;
           }
         }
       }
     }
   }
+  if constexpr (kOffsets) super_sums.add_to(sums, weights);
 }
 
 /// x to shared memory, in the order of the columns, by kThreads threads.

@@ -222,7 +222,7 @@ struct BlockScales {
   }
 };
 
-/// Of Q4_K: a weight is a nibble times a scale, minus an offset. Both are exact in fp32.
+/// Of Q4_K: a weight is d * scale * nibble - dmin * minimum. Both products are exact in fp32.
 template <int kGroup, int kCount>
 struct BlockScales<kWeightsQ4K, kGroup, kCount> {
   unsigned pairs[2];  // bytes: scale and minimum of each group
@@ -243,33 +243,30 @@ struct BlockScales<kWeightsQ4K, kGroup, kCount> {
     pairs[1] = vec[1];
     steps = reinterpret_cast<const unsigned*>(super)[kBlockRows * (kSuperColumns / 64) + row];
   }
-  __device__ __forceinline__ float operator[](int i) const {
-    return multiply_byte(i % 2 * 2, i / 2, step(0));
-  }
-  /// What a weight of group i has less.
-  __device__ __forceinline__ float minus_offset(int i) const {
-    return multiply_byte(i % 2 * 2 + 1, i / 2, -step(1));
-  }
-  /// Pairs of T times scale i, minus its offset, each rounded once.
+  __device__ __forceinline__ float scale(int i) const { return byte(2 * i); }
+  __device__ __forceinline__ float minimum(int i) const { return byte(2 * i + 1); }
+  __device__ __forceinline__ float d() const { return step(0); }
+  __device__ __forceinline__ float dmin() const { return step(1); }
+  /// The weights of group i, each rounded once. `pair`: nibbles.
   template <class T>
   __device__ __forceinline__ unsigned multiply(unsigned pair, int i) const {
     const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
-    return pack2<T>(fmaf(v[0], (*this)[i], minus_offset(i)), fmaf(v[1], (*this)[i], minus_offset(i)));
+    const float factor = d() * scale(i), offset = -dmin() * minimum(i);
+    return pack2<T>(fmaf(v[0], factor, offset), fmaf(v[1], factor, offset));
   }
 
  private:
   __device__ __forceinline__ float step(int i) const {
     return to_float((*reinterpret_cast<const Vec<fp16, 2>*>(&steps))[i]);
   }
-  /// A byte of a word times `step`: a float of 2^23 and the byte in its low bits, times `step`, less 2^23
-  /// steps.
-  __device__ __forceinline__ float multiply_byte(int byte, int word, float step) const {
-    const unsigned selector = 0x7440u | static_cast<unsigned>(byte);
-    return fmaf(__uint_as_float(__byte_perm(pairs[word], 0x4b000000u, selector)), step, -0x1p23f * step);
+  /// A byte below the exponent of 2^23 is that power plus the byte.
+  __device__ __forceinline__ float byte(int i) const {
+    const unsigned selector = 0x7440u | static_cast<unsigned>(i % 4);
+    return __uint_as_float(__byte_perm(pairs[i / 4], 0x4b000000u, selector)) - 0x1p23f;
   }
 };
 
-/// Whether weights have an offset beside their scale, which multiplies the sums of x over a group.
+/// Whether groups have an offset beside their scale.
 template <int kWeights>
 inline constexpr bool kHasOffsets = kWeights == kWeightsQ4K;
 
