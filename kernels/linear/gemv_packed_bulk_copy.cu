@@ -32,12 +32,15 @@ struct PackedStages {
                        kScaleBytes = kSlotGroups * kGroupScaleBytes,
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
   static constexpr int kMatrices = S::kSwiglu ? 2 : 1, kMatrixSlots = 2 * S::kTiles / kMatrices;
-  struct alignas(128) MatrixScales {
-    unsigned char slots[kMatrixSlots][max_of(kScaleBytes, 16)];
+  /// A TMA box of scales has 512 bytes of a slot at most; of Q4_K, whole super-blocks.
+  static constexpr int kChunkWarps = kScaleBytes <= 512 ? S::kWarps : 512 / (kScaleBytes / S::kWarps) / 4 * 4,
+                       kChunks = S::kWarps / kChunkWarps, kChunkBytes = kScaleBytes / kChunks;
+  struct alignas(128) ScaleChunk {
+    unsigned char slots[kMatrixSlots][max_of(kChunkBytes, 16)];
   };
   struct Stage {
     alignas(128) unsigned char weights[2 * S::kTiles][kSlotBytes];
-    MatrixScales scales[kMatrices];
+    ScaleChunk scales[kMatrices][kChunks];
     unsigned char zeros[2 * S::kTiles][max_of(kZeroBytes, 16)];
   };
   /// Where a stage has half `half` of a tile: with SwiGLU all gates, then all ups.
@@ -100,9 +103,11 @@ class PackedProducer {
     for (int matrix = 0; matrix < P::kMatrices; ++matrix) {
       const int slot = matrix * (S::kSlots / 2) + tile_ * P::kMatrixSlots;
       tma_load_3d(stage.weights[matrix * P::kMatrixSlots], weight_map_, 0, block, slot, full, policy_);
-      if constexpr (S::kGroup != 0)  // 16 bytes are a row of the map
-        tma_load_3d(stage.scales[matrix].slots, scale_map_, 0, group * P::kGroupScaleBytes / 16, slot, full,
-                    policy_);
+      if constexpr (S::kGroup != 0)
+#pragma unroll
+        for (int chunk = 0; chunk < P::kChunks; ++chunk)
+          tma_load_2d(stage.scales[matrix][chunk].slots, scale_map_,
+                      (group * P::kGroupScaleBytes + chunk * P::kChunkBytes) / 2, slot, full, policy_);
     }
     if constexpr (S::kZeros)
 #pragma unroll
@@ -138,20 +143,25 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
   for (int i = 0; i < 2 * S::kTiles; ++i) {
     PackedBlock<S>& to = weights[i / 2][i % 2];
     const int slot = P::slot(i / 2, i % 2);
-    const auto* const scales = stage.scales[slot / P::kMatrixSlots].slots[slot % P::kMatrixSlots];
+    const auto* const scales =
+        stage.scales[slot / P::kMatrixSlots][warp / P::kChunkWarps].slots[slot % P::kMatrixSlots];
+    const int in_chunk = warp % P::kChunkWarps;
     to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
     if constexpr (is_fp4(S::kWeights)) {
-      to.scales = reinterpret_cast<const decltype(to.scales)*>(scales)[warp * kBlockRows + lane / 4];
+      to.scales = reinterpret_cast<const decltype(to.scales)*>(scales)[in_chunk * kBlockRows + lane / 4];
     } else if constexpr (S::kWeights == kWeightsQ4K) {
-      to.scales.read(reinterpret_cast<const fp16*>(scales) + warp / 2 * kSuperWords, warp % 2, lane / 4);
+      to.scales.read(reinterpret_cast<const fp16*>(scales) + in_chunk / 2 * kSuperWords, in_chunk % 2,
+                     lane / 4);
     } else {
+      const auto at = [&](int of, int j) {  // of warp `of`
+        const int group = S::kGroup < S::kColumns ? of * S::kBlockScales + j : of * S::kColumns / S::kGroup;
+        return group * kBlockRows + lane / 4;
+      };
 #pragma unroll
       for (int j = 0; j < S::kBlockScales; ++j) {
-        const int group =
-                      S::kGroup < S::kColumns ? warp * S::kBlockScales + j : warp * S::kColumns / S::kGroup,
-                  at = group * kBlockRows + lane / 4;
-        to.scales.values[j] = reinterpret_cast<const WeightScale<S::kWeights, S::kGroup>*>(scales)[at];
-        if constexpr (S::kZeros) to.zeros[j] = static_cast<signed char>(stage.zeros[slot][at]);
+        to.scales.values[j] =
+            reinterpret_cast<const WeightScale<S::kWeights, S::kGroup>*>(scales)[at(in_chunk, j)];
+        if constexpr (S::kZeros) to.zeros[j] = static_cast<signed char>(stage.zeros[slot][at(warp, j)]);
       }
     }
   }

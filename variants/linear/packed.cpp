@@ -81,9 +81,13 @@ Variant gemv_packed_bulk_copy() {
             "groups of columns of a row in a stage"},
            {"scale_bytes", "weights == q4_k ? 20 : weights == nvfp4 || weights == mxfp4 ? 8 : 16",
             "bytes of the scales of a group of 8 rows"},
+           {"scale_chunks", "ceil_div(scale_bytes * slot_groups, weights == q4_k ? 320 : 512)",
+            "TMA boxes of the scales of a matrix in a stage"},
+           {"chunk_bytes", "max(scale_bytes * slot_groups // max(scale_chunks, 1), 16)",
+            "bytes of a slot in a box of scales"},
            {"stage_bytes",
-            "128 * ceil_div(1024 * tiles * warps + rows_per_output * 128 * ceil_div(2 * tiles / "
-            "rows_per_output * max(scale_bytes * slot_groups, 16), 128) + "
+            "128 * ceil_div(1024 * tiles * warps + rows_per_output * max(scale_chunks, 1) * 128 * "
+            "ceil_div(2 * tiles / rows_per_output * chunk_bytes, 128) + "
             "2 * tiles * max(zeros * 8 * slot_groups, 16), 128)",
             "bytes of a stage"},
            {"storage_bytes",
@@ -100,22 +104,21 @@ Variant gemv_packed_bulk_copy() {
                       "blocks_per_sm * stages * stage_bytes >= 60000",
                       "blocks_per_sm * (storage_bytes + 1536) <= shared_per_block", kPdlConstraint},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages =
-          {{.file = "linear/gemv_packed_bulk_copy.cu",
-            .kernel = "linear_gemv_packed_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
+      .stages = {{.file = "linear/gemv_packed_bulk_copy.cu",
+                  .kernel =
+                      "linear_gemv_packed_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
                       "{epilogue}, {weights}, {group}, {zeros}, {act_order}, {blocks_per_sm}, {warps}, "
                       "{tiles}, {stages}, {prefetch}, {late_prefetch}>",
-            .geometry = {.grid = {"blocks_per_sm"},
-                         .block = {"32 * (warps + 1)"},
-                         .shared_bytes = "storage_bytes",
-                         .pdl = "pdl",
-                         .per_sm = 1},
-            .maps = {weight_map("warps", "2 * tiles / rows_per_output"),
-                     {.base = "scales",
-                      .dims = {8, "max(groups * scale_bytes // 16, 1)", "group == 0 ? 1 : weight_slots"},
-                      .strides = {16, "16 * max(groups * scale_bytes // 16, 1)"},
-                      .box = {8, "max(slot_groups * scale_bytes // 16, 1)",
-                              "group == 0 ? 1 : 2 * tiles / rows_per_output"}}}}},
+                  .geometry = {.grid = {"blocks_per_sm"},
+                               .block = {"32 * (warps + 1)"},
+                               .shared_bytes = "storage_bytes",
+                               .pdl = "pdl",
+                               .per_sm = 1},
+                  .maps = {weight_map("warps", "2 * tiles / rows_per_output"),
+                           {.base = "scales",
+                            .dims = {"max(groups * scale_bytes // 2, 8)", "group == 0 ? 1 : weight_slots"},
+                            .strides = {"max(groups * scale_bytes, 16)"},
+                            .box = {"chunk_bytes // 2", "group == 0 ? 1 : 2 * tiles / rows_per_output"}}}}},
       .workspace = kArgmaxWorkspace,
   };
 }
