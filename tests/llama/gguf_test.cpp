@@ -233,6 +233,19 @@ TEST(Gguf, EveryCutAndEveryFlippedHeaderByteIsReadOrRefused) {
   }
 }
 
+/// The bytes of llama_q4_k with gate in Q4_0, whose blocks take as much, all zeros: up is in Q4_K, so no
+/// matrix runs packed.
+std::string without_packed_matrices() {
+  const std::string gate = "blk.0.ffn_gate.weight";
+  const GgufFile file(file_of("llama_q4_k"));
+  const auto data = file.tensors().at(gate).data;
+  std::string bytes = testing::text_of(file_of("llama_q4_k"));
+  const std::string_view values(reinterpret_cast<const char*>(data.data()), data.size());
+  bytes.replace(bytes.find(values), values.size(), values.size(), '\0');
+  bytes[bytes.find(gate) + gate.size() + 4 + 2 * 8] = 2;  // past the extents
+  return bytes;
+}
+
 TEST(Gguf, DecodesFromTheCommandLine) {
   const fs::path out = testing::fresh_folder("gguf_decode");
   const std::string decode = "decode --device host --steps 2 --out " + out.string() + " --model ";
@@ -242,6 +255,11 @@ TEST(Gguf, DecodesFromTheCommandLine) {
                                         " --prompt-len 4 --weights int8:group=32");
   EXPECT_EQ(other.code, 2) << other.text;
   EXPECT_NE(other.text.find("are q4_k"), std::string::npos) << other.text;
+  std::ofstream(out / "rounded.gguf", std::ios::binary) << without_packed_matrices();
+  const auto rounded = testing::run_shell("{} " + decode + (out / "rounded.gguf").string() +
+                                          " --prompt-len 4 --weights int8:group=32");
+  EXPECT_EQ(rounded.code, 0) << rounded.text;
+  EXPECT_NE(rounded.text.find("rounded to int8:group=32"), std::string::npos) << rounded.text;
   const auto text = testing::run_shell("{} " + decode + file_of("llama_q4_0").string() + " --prompt hello");
   EXPECT_EQ(text.code, 2);
   EXPECT_NE(text.text.find("--prompt-ids"), std::string::npos) << text.text;
