@@ -1,14 +1,15 @@
 #pragma once
-// Fused RoPE and KV cache append, overlapped with the loads that it waits for: bias, frequencies and weights
-// of norms are loaded first, the angles are computed before or while the fused qkv row arrives. The lanes of
-// a head reduce the squares of its norm by shuffles. The new key is then placed after the cached keys of the
-// last KV tile. Source: Su et al., "RoFormer", 2021.
+// Fused RoPE and KV cache append, overlapped with the loads that it waits for: bias and frequencies are
+// loaded first, weights of norms are prefetched to the L2, the angles are computed before or while the fused
+// qkv row arrives. The lanes of a head reduce the squares of its norm by shuffles. The new key is then placed
+// after the cached keys of the last KV tile. Source: Su et al., "RoFormer", 2021.
 #include "kernels/attention_decode/problem.cuh"
 #include "kernels/common/barrier.cuh"
 #include "kernels/common/head_norm.cuh"
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/rope.cuh"
+#include "kernels/common/tma.cuh"
 
 namespace warptune {
 
@@ -32,13 +33,8 @@ struct OverlappedAppend {
   alignas(16) C k[kHeadDim], v[kHeadDim];
   float scales[2];  // of the new rows of k and v, where rows have scales
 
-  struct NormWeights {
-    Vec<T, kVec> norm[kTrips][2] = {};  // of q or k, as the thread's columns
-  };
-  struct NoNormWeights {};
-
   /// Inputs that no kernel of this step writes: they are loaded before pdl_wait().
-  struct Constants : TypeAt<P::kNorm, NoNormWeights, NormWeights>::Type {
+  struct Constants {
     float frequency = 0;                // of this thread's angle; the last kHalf threads have one
     Vec<T, kVec> bias[kTrips][2] = {};  // lower and upper half of a row
 
@@ -47,7 +43,7 @@ struct OverlappedAppend {
       if constexpr (!P::kAppend) return;
       if (angle() < kHalf) frequency = __ldg(args.inv_freq + angle());
       if (args.bias) load(static_cast<const T*>(args.bias), first_head, needs_kv, bias);
-      if constexpr (P::kNorm) load_norm_weights(static_cast<const T*>(args.qk_norm), needs_kv, this->norm);
+      if constexpr (P::kNorm) prefetch_norm_weights(static_cast<const T*>(args.qk_norm));
     }
   };
 
@@ -72,6 +68,8 @@ struct OverlappedAppend {
                                          bool writes) {
     Vec<T, kVec> x[kTrips][2] = {};  // lower and upper half of a row
     load(query_row<P>(args, b, 0), first_head, needs_kv, x);
+    [[maybe_unused]] Vec<T, kVec> norm[P::kNorm ? kTrips : 1][2];
+    if constexpr (P::kNorm) load_norm_weights(static_cast<const T*>(args.qk_norm), needs_kv, norm);
     if constexpr (!kHasAngles) compute_angles(args, position, constants);
     const long long to = writes ? cache.row(position) : 0;
     if (kHeads == 0 && !needs_kv) return;
@@ -83,7 +81,7 @@ struct OverlappedAppend {
       if constexpr (P::kNorm) {
         constexpr Vec<T, kVec> kNoBias[2] = {};
         Vec<float, kVec> normalized[2];
-        normalize(x[trip], constants.bias[trip], constants.norm[trip], args.eps, which, normalized);
+        normalize(x[trip], constants.bias[trip], norm[trip], args.eps, which, normalized);
         rotate(normalized, kNoBias, which, i, y);
       } else {
         rotate(x[trip], constants.bias[trip], which, i, y);
@@ -168,6 +166,11 @@ struct OverlappedAppend {
       for (int half = 0; half < 2; ++half)
         x[trip][half] = load_vec<kVec>(fused + head * kHeadDim + column_of(trip) + half * kHalf);
     }
+  }
+  /// Prefetches the weights of the norms of q and k to the L2: registers would hold them for too long.
+  static __device__ __forceinline__ void prefetch_norm_weights(const T* weights) {
+    constexpr int kLine = 128 / static_cast<int>(sizeof(T));
+    if (const int at = static_cast<int>(threadIdx.x) * kLine; at < 2 * kHeadDim) prefetch_l2(weights + at);
   }
   /// Loads the weights of the norms of this thread's columns; v has none.
   static __device__ __forceinline__ void load_norm_weights(const T* weights, bool needs_kv,
