@@ -32,8 +32,11 @@ struct PackedStages {
                        kScaleBytes = kSlotGroups * kGroupScaleBytes,
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
   static constexpr int kMatrices = S::kSwiglu ? 2 : 1, kMatrixSlots = 2 * S::kTiles / kMatrices;
-  /// A TMA box of scales has 512 bytes of a slot at most; of Q4_K, whole super-blocks.
-  static constexpr int kChunkWarps = kScaleBytes <= 512 ? S::kWarps : 512 / (kScaleBytes / S::kWarps) / 4 * 4,
+  /// A TMA box of scales has 512 bytes of a slot at most, and not 128, which would be swizzled; of Q4_K,
+  /// whole super-blocks.
+  static constexpr int kChunkWarps = kScaleBytes == 128   ? S::kWarps / 2
+                                     : kScaleBytes <= 512 ? S::kWarps
+                                                          : 512 / (kScaleBytes / S::kWarps) / 4 * 4,
                        kChunks = S::kWarps / kChunkWarps, kChunkBytes = kScaleBytes / kChunks;
   struct alignas(128) ScaleChunk {
     unsigned char slots[kMatrixSlots][max_of(kChunkBytes, 16)];
@@ -55,6 +58,7 @@ struct PackedStages {
     float x_scales[S::kTokens];
   };
   static_assert(S::kGroup == 0 || (S::kWarps * S::kColumns % S::kGroup == 0 && S::kWeights != kWeightsFp8));
+  static_assert(kChunkBytes != 128, "a box of 128 bytes is swizzled");
   static_assert(!S::kZeros || (S::kGroup != 0 && S::kIn / S::kGroup % 2 == 0 && kSlotGroups % 2 == 0));
 };
 

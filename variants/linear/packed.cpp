@@ -81,7 +81,9 @@ Variant gemv_packed_bulk_copy() {
             "groups of columns of a row in a stage"},
            {"scale_bytes", "weights == q4_k ? 20 : weights == nvfp4 || weights == mxfp4 ? 8 : 16",
             "bytes of the scales of a group of 8 rows"},
-           {"scale_chunks", "ceil_div(scale_bytes * slot_groups, weights == q4_k ? 320 : 512)",
+           {"scale_chunks",
+            "ceil_div(scale_bytes * slot_groups, weights == q4_k ? 320 : 512) + (scale_bytes * slot_groups "
+            "== 128)",
             "TMA boxes of the scales of a matrix in a stage"},
            {"chunk_bytes", "max(scale_bytes * slot_groups // max(scale_chunks, 1), 16)",
             "bytes of a slot in a box of scales"},
