@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <cmath>
 
 #include "harness/core/error.h"
+#include "harness/core/text.h"
 #include "harness/results/compare_report.h"
 
 namespace warptune {
@@ -15,13 +16,12 @@ namespace {
 
 /// "2%" or "0.02".
 double fraction_of(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (rest == "%") value /= 100;
-  if (error != std::errc() || !(rest.empty() || rest == "%") || !(value >= 0 && value < 1))
+  const bool percent = text.ends_with('%');
+  const double value = parse_number<double>(text.substr(0, text.size() - percent)).value_or(NAN);
+  const double fraction = percent ? value / 100 : value;
+  if (!(fraction >= 0 && fraction < 1))
     throw InputError("--min-effect is '{}'; it must be like 2% or 0.02", text);
-  return value;
+  return fraction;
 }
 
 /// A comparison in any of its formats.

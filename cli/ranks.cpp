@@ -15,6 +15,7 @@
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
 #include "harness/core/print.h"
+#include "harness/core/text.h"
 #include "harness/device/device.h"
 
 namespace warptune {
@@ -37,17 +38,6 @@ void watch(const std::stop_token& stop, const RankGroup& group, bool by_program)
     if (!by_program) print_error(fmt::format("rank {} of {} has ended", missing, group.ranks()));
     std::_Exit(by_program ? kLostAnotherRank : 1);
   }
-}
-
-std::vector<std::string> items_of(const std::string& list) {
-  std::vector<std::string> items(1);
-  for (const char c : list) {
-    if (c == ',')
-      items.emplace_back();
-    else
-      items.back() += c;
-  }
-  return items;
 }
 
 }  // namespace
@@ -115,7 +105,7 @@ std::string device_of_rank(const std::string& devices, int rank, int ranks) {
   constexpr std::string_view kAs = " as ";
   const std::size_t as = devices.find(kAs);
   const std::string suffix = as == devices.npos ? "" : devices.substr(as);
-  const std::vector<std::string> items = items_of(devices.substr(0, as));
+  const std::vector<std::string> items = split(devices.substr(0, as), ',');
   if (items.size() > 1 || items[0].starts_with("cuda:")) {
     if (items.size() != static_cast<std::size_t>(ranks))
       throw InputError("--ranks {} needs {} devices; --device names {}", ranks, ranks, items.size());

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "harness/core/brief.h"
+#include "harness/core/text.h"
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
 
@@ -46,11 +47,8 @@ const std::vector<Launcher>& launchers() {
 std::optional<int> number_in(const char* variable) {
   const char* const text = std::getenv(variable);
   if (!text) return std::nullopt;
-  const std::string_view view = text;
-  int value = 0;
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
-  if (error != std::errc() || end != view.data() + view.size() || value < 0)
-    throw InputError("{} is '{}'; it must be an integer", variable, brief(view));
+  const auto value = parse_number<int>(text);
+  if (!value || *value < 0) throw InputError("{} is '{}'; it must be an integer", variable, brief(text));
   return value;
 }
 

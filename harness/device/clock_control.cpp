@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <stdexcept>
+#include "harness/core/text.h"
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -64,10 +65,9 @@ ClockRequest parse_clock_request(std::string_view text) {
                     brief(std::string(text))));
   };
   const auto mhz = [&](std::string_view word) {
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || value == 0 || value > kMostMhz) fail();
-    return value;
+    const auto value = parse_number<unsigned>(word);
+    if (!value || *value == 0 || *value > kMostMhz) fail();
+    return *value;
   };
   if (text == "base") return {};
   const auto comma = text.find(',');

@@ -19,6 +19,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/text.h"
 #include "harness/core/random.h"
 #include "harness/core/variant_values.h"
 #include "harness/device/host_memory.h"

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "harness/core/brief.h"
+#include "harness/core/text.h"
 #include "harness/core/error.h"
 #include "harness/core/rank_group.h"
 #include "harness/device/device.h"

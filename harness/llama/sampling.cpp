@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "harness/core/assignment.h"
+#include "harness/core/text.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 
@@ -15,11 +16,10 @@ constexpr int kMaxK = 1 << 24;  // no vocabulary is larger
 
 template <class T>
 T parse(const std::string& name, const std::string& text, T min, T max) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= min && value <= max))
+  const auto value = parse_number<T>(text);
+  if (!value || !(*value >= min && *value <= max))
     throw InputError("--sampling: {} is '{}'; it must be a number from {} to {}", name, text, min, max);
-  return value;
+  return *value;
 }
 
 }  // namespace

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
+#include <span>
 
 #include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/text.h"
 
 namespace warptune {
 namespace {
@@ -36,14 +37,12 @@ WeightFormat parse_weight_format(std::string_view text) {
         brief(text));
   };
   if (text.ends_with(':')) fail();
-  std::istringstream parts{std::string(text)};
-  std::string part;
-  std::getline(parts, part, ':');
-  const auto name = std::ranges::find(kNames, part);
+  const std::vector<std::string> parts = split(text, ':');
+  const auto name = std::ranges::find(kNames, parts[0]);
   if (name == kNames.end()) fail();
   WeightFormat format{.weights = static_cast<int>(name - kNames.begin())};
   bool has_group = false;
-  while (std::getline(parts, part, ':')) {
+  for (const std::string& part : std::span(parts).subspan(1)) {
     if (part == "zeros") {
       format.zeros = true;
     } else if (part == "act_order") {

@@ -15,6 +15,7 @@
 #include "harness/core/facts.h"
 #include "harness/core/parallel.h"
 #include "harness/core/pattern.h"
+#include "harness/core/text.h"
 #include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
 #include "harness/results/wisdom.h"
@@ -161,10 +162,7 @@ std::vector<HistoryFile> history_files(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string text = entry.path().filename().string();
     if (!name.matches(text)) continue;
-    std::vector<std::string> parts;
-    for (std::size_t at = 0, end = 0; end != text.npos; at = end + 1)
-      parts.push_back(text.substr(at, (end = text.find('_', at)) - at));
-    parts[3].resize(parts[3].size() - std::string_view(".csv").size());
+    const std::vector<std::string> parts = split(entry.path().stem().string(), '_');
     files.push_back({entry.path(), parts[0], parts[1], parts[2], parts[3]});
   }
   std::ranges::sort(files, {}, &HistoryFile::path);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/core/text.h"
 #include "harness/core/text_table.h"
 #include "published_files.h"  // the texts of results/published, written by CMake
 
@@ -24,21 +25,14 @@ constexpr std::pair<std::string_view, std::string_view> kGpus[] = {
 
 using Times = std::map<std::string, std::string, std::less<>>;  // "GPU PROBLEM": "US SOURCE"
 
-std::vector<std::string> split(const std::string& line) {
-  std::vector<std::string> fields;
-  std::istringstream in(line);
-  for (std::string field; std::getline(in, field, ',');) fields.push_back(std::move(field));
-  return fields;
-}
-
 /// The columns are gpu, us and source, then dims, of which an empty one has its default.
 void read(Times& times, std::string_view op, const char* file) {
   std::istringstream in(file);
   std::string line;
   std::getline(in, line);
-  const std::vector<std::string> columns = split(line);
+  const std::vector<std::string> columns = split(line, ',');
   while (std::getline(in, line)) {
-    const std::vector<std::string> fields = split(line);
+    const std::vector<std::string> fields = split(line, ',');
     std::string key = fmt::format("{} {}[", fields[0], op);
     for (std::size_t i = 3; i < fields.size(); ++i)
       if (!fields[i].empty()) key += fmt::format("{}={},", columns[i], fields[i]);

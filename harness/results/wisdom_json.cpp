@@ -10,6 +10,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
+#include "harness/core/text.h"
 #include "harness/core/json.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/wisdom.h"
@@ -114,9 +115,9 @@ std::string_view take_word(std::string_view& line) {
 /// Removes the first word of a line, and returns whether it is a number.
 template <class T>
 bool take_number(std::string_view& line, T& value) {
-  const std::string_view word = take_word(line);
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc() && end == word.data() + word.size();
+  const auto number = parse_number<T>(take_word(line));
+  if (number) value = *number;
+  return number.has_value();
 }
 
 VariantTimes::Row row_of(std::string_view line, std::size_t parameters) {
@@ -137,10 +138,8 @@ std::vector<VariantTimes> times_of(const OrderedJson& winner) {
   for (const auto& [variant, json] : winner["times"].items()) {
     VariantTimes& t =
         times.emplace_back(VariantTimes{.variant = variant, .source_hash = text(json, "source_hash")});
-    const std::string parameters = text(json, "parameters");
-    std::string_view names = parameters;
-    while (!names.empty())
-      if (const auto name = take_word(names); !name.empty()) t.parameters.emplace_back(name);
+    for (const std::string& name : split(text(json, "parameters"), ' '))
+      if (!name.empty()) t.parameters.push_back(name);
     const OrderedJson& rows = list(json, "rows");
     t.rows.reserve(rows.size());
     for (const OrderedJson& line : rows) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "harness/core/text.h"
 #include "harness/core/input_file.h"
 #include "harness/core/text_table.h"
 #include "harness/results/sha256.h"
@@ -81,8 +82,7 @@ std::string WisdomInUse::missing() const { return names_of(files, false); }
 
 std::vector<fs::path> search_path(const std::string& text) {
   std::vector<fs::path> entries;
-  std::istringstream in(text);
-  for (std::string entry; std::getline(in, entry, ':');)
+  for (const std::string& entry : split(text, ':'))
     if (!entry.empty()) entries.emplace_back(entry);
   return entries;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include "harness/core/text.h"
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -25,10 +26,9 @@ Budget parse_budget(std::string_view text) {
     budget.unit = digits.back() == '%' ? Budget::Unit::percent : Budget::Unit::seconds;
     digits.remove_suffix(1);
   }
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), budget.amount);
+  budget.amount = parse_number<double>(digits).value_or(0);
   const bool whole = budget.amount == std::floor(budget.amount);
-  if (error != std::errc() || end != digits.data() + digits.size() || !(budget.amount > 0) ||
-      (budget.unit == Budget::Unit::evaluations && !whole) ||
+  if (!(budget.amount > 0) || (budget.unit == Budget::Unit::evaluations && !whole) ||
       (budget.unit == Budget::Unit::percent && budget.amount > 100) || budget.amount > 1e9)
     throw InputError(
         fmt::format("budget '{}' must be a number of evaluations (40), a percentage (15%) or seconds (60s)",

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "harness/core/error.h"
+#include "harness/core/text.h"
 #include "harness/core/input_file.h"
 #include "harness/core/space.h"
 #include "harness/device/compile.h"
@@ -123,11 +124,8 @@ std::string shell_text(const std::vector<std::string>& command) {
 
 std::optional<fs::path> find_tool(const std::string& name) {
   std::vector<fs::path> folders;
-  if (const char* path = std::getenv("PATH")) {
-    std::istringstream list(path);
-    for (std::string folder; std::getline(list, folder, ':');)
-      folders.push_back(folder.empty() ? "." : folder);
-  }
+  if (const char* path = std::getenv("PATH"))
+    for (const std::string& folder : split(path, ':')) folders.emplace_back(folder.empty() ? "." : folder);
   if (const char* home = std::getenv("CUDA_HOME")) folders.push_back(fs::path(home) / "bin");
   folders.push_back("/usr/local/cuda/bin");
   for (const fs::path& folder : folders) {

@@ -11,6 +11,7 @@
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
 #include "harness/core/pattern.h"
+#include "harness/core/text.h"
 #include "harness/core/print.h"
 #include "harness/llama/memory_need.h"
 

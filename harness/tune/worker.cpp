@@ -14,6 +14,7 @@
 #include "harness/core/error.h"
 #include "harness/core/line_channel.h"
 #include "harness/core/rank_group.h"
+#include "harness/core/text.h"
 #include "harness/core/rank_identity.h"
 #include "harness/llama/tensor_parallel.h"
 #include "harness/measure/tuning_ranges.h"
@@ -54,8 +55,7 @@ void inject_fault(const Device& device, const std::string& work) {
   const char* given = std::getenv("WARPTUNE_WORKER_FAULT");
   if (!given) return;
   const std::string rank = std::to_string(rank_of(device));
-  std::istringstream faults(given);
-  for (std::string fault; std::getline(faults, fault, ';');) {
+  for (const std::string& fault : split(given, ';')) {
     const auto colon = fault.find(':'), at = fault.find('@');
     if (colon == std::string::npos || work.find(fault.substr(colon + 1)) == std::string::npos) continue;
     const bool is_of_a_rank = at < colon;
