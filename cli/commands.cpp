@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/core/brief.h"
+#include "harness/core/lookup.h"
 
 namespace warptune {
 namespace {
@@ -21,8 +22,8 @@ void refuse_empty_texts(CLI::App& command) {
       [](std::string& text) { return text.empty() ? std::string("it is empty") : std::string(); }, "");
   for (CLI::Option* option : command.get_options()) {
     const auto& names = option->get_lnames();
-    const bool may_be = std::ranges::any_of(
-        names, [](const std::string& name) { return std::ranges::count(kMayBeEmpty, name) > 0; });
+    const bool may_be =
+        std::ranges::any_of(names, [](const std::string& name) { return contains(kMayBeEmpty, name); });
     if (option->get_type_size() > 0 && !may_be) option->check(some_text);
   }
   for (CLI::App* part : command.get_subcommands({})) refuse_empty_texts(*part);

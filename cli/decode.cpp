@@ -12,6 +12,7 @@
 #include "cli/recorded_speed.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
+#include "harness/core/lookup.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
 #include "harness/core/stopwatch.h"
@@ -112,7 +113,7 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
 /// A note where the wisdom has winners of the model in other dtypes only.
 void note_other_dtypes(const PlanBook& book, const ModelConfig& config, DType dtype) {
   const std::vector<DType> tuned = tuned_dtypes(book.ops(), book.wisdom(), config);
-  if (tuned.empty() || std::ranges::find(tuned, dtype) != tuned.end()) return;
+  if (tuned.empty() || contains(tuned, dtype)) return;
   std::vector<std::string_view> names;
   for (const DType other : tuned) names.push_back(name_of(other));
   note(fmt::format("the wisdom has winners of {} in {} only, and this run is {}; --dtype {} uses them",

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cli/decode.h"
+#include "harness/core/lookup.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
 #include "harness/core/stopwatch.h"
@@ -47,7 +48,7 @@ Sweep sweep_of(const OpTable& ops, const std::vector<Problem>& problems, const D
                const PlanOptions& plans, double seconds) {
   Sweep sweep{.name = "missing", .ops = &ops};
   for (const Problem& problem : problems) {
-    if (std::ranges::find(plans.overrides, problem.op, &PlanOverride::op) != plans.overrides.end()) continue;
+    if (contains(plans.overrides, problem.op, &PlanOverride::op)) continue;
     if (ranks_of(problem) > 1) continue;
     const OpEntry& entry = ops.find(problem.op);
     SweepItem item{.entry = &entry,

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/profile_target.h"
+#include "harness/core/lookup.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
 #include "harness/core/space.h"
@@ -25,8 +26,7 @@ namespace {
 std::size_t print_excluded_rows(const std::string& csv, const DeviceFacts& facts) {
   const auto columns = csv_columns(csv);
   for (const char* name : {"problem", "variant", "config"})
-    if (std::ranges::find(columns, name) == columns.end())
-      throw InputError("{}:1: there is no column '{}'", csv, name);
+    if (!contains(columns, name)) throw InputError("{}:1: there is no column '{}'", csv, name);
   std::size_t rows = 0, excluded = 0;
   std::map<std::string, Space> spaces;
   const auto why_excluded = [&](const std::string& key, const std::string& name, const std::string& config) {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "harness/core/lookup.h"
 #include "cli/options.h"
 #include "harness/core/print.h"
 #include "harness/device/device.h"
@@ -99,8 +100,7 @@ void print_arguments(const OpEntry& entry) {
   print("{}\n", entry.op.name);
   for (const ArgsField& field : entry.op.fields) print("  {:<18} {}\n", field.name, field.type);
   for (const Dim& dim : entry.op.dims)
-    if (std::ranges::find(entry.op.fields, dim.name, &ArgsField::name) == entry.op.fields.end())
-      print("  {:<18} int, a dim\n", dim.name);
+    if (!contains(entry.op.fields, dim.name, &ArgsField::name)) print("  {:<18} int, a dim\n", dim.name);
 }
 
 void print_device(const std::string& name) {

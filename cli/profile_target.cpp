@@ -8,6 +8,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/print.h"
 #include "harness/core/space.h"
 #include "harness/results/wisdom.h"

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/exchange/recorded_json.h"
 #include "harness/results/durable_file.h"
 #include "harness/search/strategy.h"
@@ -73,7 +74,7 @@ void add_simulate(CLI::App& app, int&) {
   command->add_option("--csv", given->options.csv, "Also write the table to this file");
   command->callback([given] {
     SimulateOptions& options = given->options;
-    if ((std::ranges::find(options.strategies, "command") != options.strategies.end()) == options.run.empty())
+    if ((contains(options.strategies, "command")) == options.run.empty())
       throw InputError("--run and --strategy command go together");
     for (const std::string& text : given->at) {
       options.at.push_back(parse_budget(text));

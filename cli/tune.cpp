@@ -3,8 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
+#include <map>
 #include <memory>
 
 #include "cli/commands.h"
@@ -12,6 +11,8 @@
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
+#include "harness/core/text.h"
 #include "harness/tune/schedule.h"
 #include "variants/table.h"
 
@@ -32,15 +33,12 @@ Status retry_status(const std::string& word) {
 
 /// Seconds of "90s", "30m", "4h" or "2d".
 double seconds_of(const std::string& text) {
-  const std::pair<char, double> units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  const auto unit =
-      std::ranges::find(units, rest.size() == 1 ? rest[0] : '?', &std::pair<char, double>::first);
-  if (error != std::errc() || unit == std::end(units) || !(value > 0 && value <= 1e6))
+  const std::map<char, double> units = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+  const double* unit = text.empty() ? nullptr : find_value(units, text.back());
+  const double value = unit ? parse_number<double>(text.substr(0, text.size() - 1)).value_or(0) : 0;
+  if (!(value > 0 && value <= 1e6))
     throw InputError("--budget is '{}'; it must be a time such as 90s, 30m or 4h", brief(text));
-  return value * unit->second;
+  return value * *unit;
 }
 
 }  // namespace

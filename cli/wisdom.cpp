@@ -13,6 +13,7 @@
 #include "cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/parallel.h"
 #include "harness/core/print.h"
 #include "harness/results/source_hash.h"
@@ -75,8 +76,8 @@ void show_wisdom(const WisdomArguments& given) {
     if (wanted.empty()) return;
     std::vector<std::string> names;
     for (const Winner& w : winners)
-      if (std::ranges::find(names, name_of(w)) == names.end()) names.push_back(name_of(w));
-    if (std::ranges::find(names, wanted) == names.end())
+      if (!contains(names, name_of(w))) names.push_back(name_of(w));
+    if (!contains(names, wanted))
       throw InputError("no {} '{}' among these winners{}", what, brief(wanted), did_you_mean(wanted, names));
     std::erase_if(winners, [&](const Winner& w) { return name_of(w) != wanted; });
   };

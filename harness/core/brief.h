@@ -1,7 +1,5 @@
 #pragma once
 // User input in error messages: shortened quotes, and suggestions for misspelled names.
-#include <algorithm>
-#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,13 +34,6 @@ std::vector<std::string> names_of(const Range& range) {
   std::vector<std::string> names;
   for (const auto& item : range) names.emplace_back(item.name);
   return names;
-}
-
-/// The first thing of this name in a range, or nullptr.
-template <class Range>
-auto* find_named(Range& range, std::string_view name) {
-  const auto it = std::ranges::find_if(range, [&](const auto& item) { return item.name == name; });
-  return it == std::end(range) ? nullptr : &*it;
 }
 
 }  // namespace warptune

@@ -11,6 +11,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/expression_parser.h"
+#include "harness/core/lookup.h"
 
 namespace warptune {
 
@@ -85,8 +86,7 @@ Pointer with_arguments(const Node& node, std::vector<Pointer> arguments) {
 }
 
 void add_names(const Node& node, std::vector<std::string>& names) {
-  if (node.kind == Kind::name && std::ranges::find(names, node.name) == names.end())
-    names.push_back(node.name);
+  if (node.kind == Kind::name && !contains(names, node.name)) names.push_back(node.name);
   for (const Pointer& argument : node.arguments) add_names(*argument, names);
 }
 
@@ -297,7 +297,7 @@ void Evaluator::compile(const Expression::Node& node, std::span<const std::strin
       throw InputError("unknown name '{}' in '{}'", brief(node.name), brief(expression_.text()));
     const auto place = static_cast<std::size_t>(it - names.begin());
     instructions_.push_back({.count = place, .is_value = true});
-    if (std::ranges::find(used_, place) == used_.end()) used_.push_back(place);
+    if (!contains(used_, place)) used_.push_back(place);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "harness/core/brief.h"
+#include "harness/core/lookup.h"
 
 namespace warptune {
 
@@ -122,7 +123,7 @@ class Parser {
       return;
     }
     constexpr std::array<std::string_view, 8> kPairs = {"||", "&&", "<=", ">=", "==", "!=", "//", "**"};
-    const bool pair = std::ranges::find(kPairs, text_.substr(begin, 2)) != kPairs.end();
+    const bool pair = contains(kPairs, text_.substr(begin, 2));
     take(Token::Kind::symbol, pair ? 2 : 1);
     if (token_.text == "=") fail(begin, "'=' assigns; '==' compares");
   }

@@ -8,6 +8,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 
 namespace warptune {
 
@@ -37,8 +38,7 @@ Problem Op::problem(const Assignment& given, DType dtype) const {
     if (!find_dim(entry.name))
       throw InputError("op '{}' has no dim '{}'{}", name, brief(entry.name),
                        did_you_mean(entry.name, names_of(dims), "its dims are"));
-  if (std::ranges::find(dtypes, dtype) == dtypes.end())
-    throw InputError("op '{}' does not take dtype {}", name, name_of(dtype));
+  if (!contains(dtypes, dtype)) throw InputError("op '{}' does not take dtype {}", name, name_of(dtype));
   Problem p{.op = name, .dtype = dtype};
   for (const Dim& dim : dims) {
     const Assignment::Entry* entry = given.find(dim.name);

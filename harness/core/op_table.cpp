@@ -10,6 +10,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/expression.h"
 #include "harness/core/space.h"
 
@@ -78,7 +79,7 @@ class TileSearch {
     for (const Parameter& p : variant.parameters) names_.push_back(p.name);
     values_.resize(names_.size());
     for (std::size_t i = 0; i < known.names.size(); ++i) {
-      if (std::ranges::find(names_, known.names[i]) != names_.end()) continue;
+      if (contains(names_, known.names[i])) continue;
       names_.push_back(known.names[i]);
       values_.push_back(known.values[i]);
     }

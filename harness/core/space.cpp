@@ -10,6 +10,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/expression.h"
+#include "harness/core/lookup.h"
 
 namespace warptune {
 
@@ -95,7 +96,7 @@ void Space::set_problem(const Problem& problem, std::span<const Expression> cons
   for (const Parameter& p : parameters_) names.push_back(p.name);
   NamedValues known = known_values(problem, facts_);
   for (std::size_t i = 0; i < known.names.size(); ++i) {
-    if (std::ranges::find(names, known.names[i]) != names.end()) continue;  // hidden by a parameter
+    if (contains(names, known.names[i])) continue;  // hidden by a parameter
     names.push_back(std::move(known.names[i]));
     fixed_.push_back(known.values[i]);
   }

@@ -15,6 +15,7 @@
 
 #include "harness/core/expression.h"
 #include "harness/core/facts.h"
+#include "harness/core/lookup.h"
 #include "harness/core/op.h"
 
 namespace warptune {
@@ -193,7 +194,7 @@ struct Variant {
   /// where it does. Without this function the variant runs on its backend only.
   std::function<std::string(const Problem&, const Config&)> why_not_on_host = {};
 
-  bool takes(DType dtype) const { return dtypes.empty() || std::ranges::find(dtypes, dtype) != dtypes.end(); }
+  bool takes(DType dtype) const { return dtypes.empty() || contains(dtypes, dtype); }
   /// Whether it is for this backend and the problem's dtype.
   bool runs(const Problem& problem, Backend on) const { return backend == on && takes(problem.dtype); }
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "harness/core/brief.h"
+#include "harness/core/lookup.h"
 #include "harness/core/error.h"
 #include "harness/core/kernel_reference.h"
 #include "harness/custom/host_kernel.h"
@@ -71,7 +72,7 @@ void expect_kernel(const YamlReader& yaml, const YAML::Node& node, const CustomK
   std::vector<std::string> known;
   for (const auto& [file, content] : kernel.files)
     for (std::string& other : kernels_in(content)) known.push_back(std::move(other));
-  if (std::ranges::find(known, name.substr(name.rfind(':') + 1)) == known.end())
+  if (!contains(known, name.substr(name.rfind(':') + 1)))
     yaml.fail(node, "'{}' has no kernel '{}'{}", kernel.file.string(), brief(name),
               did_you_mean(name, known, "it has"));
 }

@@ -10,6 +10,7 @@
 #include "harness/core/hash.h"
 #include "harness/core/input_file.h"
 #include "harness/core/kernel_reference.h"
+#include "harness/core/lookup.h"
 #include "harness/core/space.h"
 #include "harness/custom/op_definition.h"
 #include "harness/custom/reference.h"
@@ -38,7 +39,7 @@ Dim read_dim(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& no
   static const std::vector<std::string> roles = {"shape", "work", "parallel", "data"};
   Dim dim{.name = read_identifier(yaml, key, "a dim"), .max = kLargestInteger};
   const std::vector<std::string> taken = known_values(Problem{}, DeviceFacts{}).names;
-  if (std::ranges::find(taken, dim.name) != taken.end() || dim.name == "dtype")
+  if (contains(taken, dim.name) || dim.name == "dtype")
     yaml.fail(key, "a dim cannot have the name '{}', which expressions use already", dim.name);
   if (node.IsScalar()) {
     dim.doc = node.Scalar();

@@ -8,6 +8,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 
 namespace warptune {
 
@@ -75,9 +76,9 @@ FormulaText::FormulaText(const std::string& text, std::span<const Variable> name
       if (close == std::string::npos) throw InputError("{} '{}' has a '{{' without '}}'", what, brief(text));
       const std::string inner = text.substr(open + 1, close - open - 1);
       // A constant hides a dim of its name, as in the built-in variants.
-      const bool is_known = std::ranges::find(names, inner, &Variable::name) != names.end();
+      const bool is_known = contains(names, inner, &Variable::name);
       const bool may_be_constant = constants_ && is_identifier(inner);
-      const bool is_choice = std::ranges::find(choices_, inner, &Parameter::name) != choices_.end();
+      const bool is_choice = contains(choices_, inner, &Parameter::name);
       if (inner == "dtype" || inner == "warptune_dtype" || may_be_constant || is_choice) part.word = inner;
       if (part.word.empty() || (may_be_constant && is_known && !is_choice))
         part.value.emplace_back(inner, names, fmt::format("placeholder of {}", what), where);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/device/argument_values.h"
 #include "harness/device/compile.h"
 #include "harness/device/source_closure.h"
@@ -61,7 +62,7 @@ std::vector<std::string> options_of(const CustomKernel& kernel, const Problem& p
   const std::vector<fs::path> toolkit = toolkit_folders();
   for (const std::string& option : kernel.options)
     if (option.starts_with("-D") || option.starts_with("-std=") ||
-        (option.starts_with("-I") && std::ranges::find(toolkit, fs::path(option.substr(2))) == toolkit.end()))
+        (option.starts_with("-I") && !contains(toolkit, fs::path(option.substr(2)))))
       options.push_back(option);
   if (kernel.defines)
     for (std::string& define : kernel.defines(problem, config)) options.push_back(std::move(define));

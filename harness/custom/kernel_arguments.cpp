@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "harness/core/lookup.h"
 #include "harness/core/brief.h"
 #include "harness/custom/formula.h"
 #include "harness/custom/kernel_item.h"
@@ -84,8 +85,8 @@ Argument read_word(const KernelItem& item, const YAML::Node& node) {
     };
   std::vector<std::string> known = names_of(item.op.fields);
   for (const Variable& v : item.names)
-    if (std::ranges::find(known, v.name) == known.end()) known.push_back(v.name);
-  if (is_identifier(word) && std::ranges::find(known, word) == known.end())
+    if (!contains(known, v.name)) known.push_back(v.name);
+  if (is_identifier(word) && !contains(known, word))
     item.yaml.fail(node, "op '{}' has no argument '{}'{}", item.op.name, brief(word),
                    did_you_mean(word, known, "a kernel can take"));
   return number(&number_type("int"), item.formula(node, "argument"));

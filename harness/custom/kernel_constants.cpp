@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "harness/core/brief.h"
+#include "harness/core/lookup.h"
 #include "harness/custom/formula.h"
 #include "harness/custom/kernel_item.h"
 

@@ -7,6 +7,7 @@
 #include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/expression.h"
+#include "harness/core/lookup.h"
 #include "harness/core/space.h"
 #include "harness/custom/host_kernel.h"
 #include "harness/custom/kernel_files.h"
@@ -77,7 +78,7 @@ std::vector<Parameter> read_parameters(const KernelItem& item, const YAML::Node&
     const std::string name = pair.first.Scalar(), what = fmt::format("parameter '{}'", brief(name));
     if (!is_identifier(name))
       item.yaml.fail(pair.first, "{} must be a name of letters, digits and '_'", what);
-    if (item.op.find_dim(name) || std::ranges::find(taken, name) != taken.end() || name == "dtype")
+    if (item.op.find_dim(name) || contains(taken, name) || name == "dtype")
       item.yaml.fail(pair.first, "{} has the name of a {}", what,
                      item.op.find_dim(name) ? "dim of the op" : "fact");
     parameters.push_back({.name = name});
@@ -90,7 +91,7 @@ std::vector<DType> read_dtypes(const KernelItem& item, const YAML::Node& node) {
   std::vector<DType> dtypes;
   for (const YAML::Node& word : item.yaml.items(node, "'dtypes'")) {
     const DType dtype = item.yaml.at(word, [&] { return parse_dtype(item.yaml.text(word, "a dtype")); });
-    if (std::ranges::find(item.op.dtypes, dtype) == item.op.dtypes.end())
+    if (!contains(item.op.dtypes, dtype))
       item.yaml.fail(word, "op '{}' does not take dtype {}", item.op.name, name_of(dtype));
     dtypes.push_back(dtype);
   }
@@ -118,8 +119,7 @@ void read_constraints(const KernelItem& item, const YAML::Node& node, std::vecto
 }
 
 void read_workspace(const KernelItem& item, const YAML::Node& node, Variant& variant) {
-  const bool passed =
-      std::ranges::find(item.op.fields, "workspace", &ArgsField::name) != item.op.fields.end();
+  const bool passed = contains(item.op.fields, "workspace", &ArgsField::name);
   variant.workspace = 0;
   (passed ? variant.workspace : variant.own_workspace) = item.formula(node, "'workspace'").expression();
 }

@@ -5,6 +5,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
+#include "harness/core/lookup.h"
 #include "harness/custom/kernel_item.h"
 #include "harness/device/compile.h"
 #include "harness/device/compiler_options.h"
@@ -95,7 +96,7 @@ std::vector<std::vector<std::string>> sample_options(const KernelItem& item, con
         std::vector<std::string> options = kernel.options;
         std::ranges::copy(kernel.defines(sample_problem(item.op, dtype), config),
                           std::back_inserter(options));
-        if (std::ranges::find(sets, options) == sets.end()) sets.push_back(std::move(options));
+        if (!contains(sets, options)) sets.push_back(std::move(options));
       } catch (const CompileError&) {  // no such problem
       }
   if (sets.empty()) sets.push_back(kernel.options);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "harness/core/lookup.h"
 #include "harness/custom/formula.h"
 
 namespace warptune {

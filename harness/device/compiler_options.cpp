@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "harness/core/brief.h"
+#include "harness/core/lookup.h"
+#include "harness/core/text.h"
 #include "harness/core/error.h"
 
 namespace warptune {
@@ -113,9 +115,7 @@ std::vector<std::string> words_of(const char* text) {
   return words;
 }
 
-bool has_word(const char* text, const std::string& word) {
-  return std::ranges::count(words_of(text), word) > 0;
-}
+bool has_word(const char* text, const std::string& word) { return contains(words_of(text), word); }
 
 /// An option as it is written: -DNAME, --name=value, -name.
 struct Written {
@@ -150,14 +150,6 @@ Known find_option(std::span<const Known> options, const std::string& option, con
   refuse(option, "docs/custom-kernels.md lists the allowed ones" + near);
 }
 
-/// The number that a value is, if it is one.
-std::optional<int> number_in(const std::string& value) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
-  return number;
-}
-
 /// `whole` is the option in messages: `option` may be a part of it.
 std::string checked(std::span<const Known> options, const std::string& option, const std::string& whole) {
   const auto [name, value] = split(option);
@@ -176,7 +168,7 @@ std::string checked(std::span<const Known> options, const std::string& option, c
       expect(text == "true" || text == "false" || text == "0" || text == "1", "true or false");
       return fmt::format("{}={}", name, text == "true" || text == "1");
     case Value::number: {
-      const auto number = number_in(text);
+      const auto number = parse_number<int>(text);
       expect(number && *number >= known.least && *number <= known.most,
              fmt::format("an integer from {} to {}", known.least, known.most));
       return option;

@@ -7,6 +7,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/device/content_hash.h"
 #include "harness/device/cubin_file.h"
 #include "harness/device/dependencies.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "harness/core/lookup.h"
 #include "harness/device/content_hash.h"
 #include "harness/device/source_closure.h"
 
@@ -37,7 +38,7 @@ std::vector<std::string> places_that_hide(std::span<const Dependency> files, con
   all.insert(all.end(), folders.toolkit.begin(), folders.toolkit.end());
   for (const Dependency& file : files)
     if (const fs::path folder = fs::path(file.path).parent_path();
-        folders.is_of_user(file.path) && std::ranges::find(first, folder) == first.end())
+        folders.is_of_user(file.path) && !contains(first, folder))
       first.push_back(folder);
   std::set<std::string> places;
   for (const Dependency& file : files) {

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/device/cubin_file.h"
 #include "harness/device/only_regular_files.h"
 
@@ -184,8 +185,7 @@ std::optional<std::vector<std::string>> included_files(const CustomKernel::Files
       prefix = line.size() - files[0].first.size();
     }
     std::string file = line.substr(std::min(prefix, line.size()));
-    if (!file.starts_with("__nv_") && std::ranges::find(included, file) == included.end())
-      included.push_back(std::move(file));
+    if (!file.starts_with("__nv_") && !contains(included, file)) included.push_back(std::move(file));
   }
   if (included.empty()) return std::nullopt;
   return included;

@@ -11,6 +11,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
+#include "harness/core/lookup.h"
 #include "harness/device/compile.h"
 #include "harness/device/nvrtc.h"
 
@@ -168,8 +169,7 @@ std::vector<std::string> SearchPath::options() const {
 SearchPath SearchPath::of(std::span<const std::string> options) {
   SearchPath path{.user = {}, .toolkit = toolkit_folders()};
   for (const std::string& option : options)
-    if (option.starts_with("-I") &&
-        std::ranges::find(path.toolkit, fs::path(option.substr(2))) == path.toolkit.end())
+    if (option.starts_with("-I") && !contains(path.toolkit, fs::path(option.substr(2))))
       path.user.emplace_back(option.substr(2));
   return path;
 }
@@ -235,7 +235,7 @@ std::vector<std::string> kernels_in(std::string_view text) {
   std::vector<std::string> kernels;
   for (auto at = text.find(kWord); at != std::string_view::npos; at = text.find(kWord, at + 1)) {
     const std::string name = name_of_declaration(text.substr(at + kWord.size()));
-    if (!name.empty() && std::ranges::find(kernels, name) == kernels.end()) kernels.push_back(name);
+    if (!name.empty() && !contains(kernels, name)) kernels.push_back(name);
   }
   return kernels;
 }

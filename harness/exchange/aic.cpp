@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include "harness/core/lookup.h"
 
 #include "harness/results/run_info.h"
 
@@ -27,8 +28,7 @@ std::string label(const Problem& p, std::string_view dim) {
 bool is_plain_but_for(const Op& op, const Problem& p, std::initializer_list<std::string_view> dims) {
   return std::ranges::all_of(p.dims, [&](const Assignment::Entry& entry) {
     const Dim* dim = op.find_dim(entry.name);
-    return std::ranges::find(dims, entry.name) != dims.end() ||
-           (dim && dim->fallback && entry.value == *dim->fallback);
+    return contains(dims, entry.name) || (dim && dim->fallback && entry.value == *dim->fallback);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
+#include "harness/core/lookup.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -269,7 +270,7 @@ std::string to_sweep(const Traces& traces, const std::string& name) {
   std::vector<Group> groups;
   std::vector<std::string> known;  // keys of problems: a sweep has each once
   for (const TracedWorkload& w : traces.workloads) {
-    if (std::ranges::find(known, w.problem.key()) != known.end()) continue;
+    if (contains(known, w.problem.key())) continue;
     known.push_back(w.problem.key());
     const std::string heading =
         fmt::format("  # {}{}\n  - op: {}\n    dtypes: [{}]\n    problems:\n", brief(w.definition),

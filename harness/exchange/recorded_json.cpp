@@ -12,6 +12,7 @@
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
+#include "harness/core/lookup.h"
 #include "harness/core/pattern.h"
 
 namespace warptune {
@@ -143,7 +144,7 @@ RecordedSpace of_t4(const Json& json, const std::string& file_name) {
         raw.variant = value;
         continue;
       }
-      if (std::ranges::find(parameters, name) == parameters.end()) parameters.push_back(name);
+      if (!contains(parameters, name)) parameters.push_back(name);
       raw.values[name] = value;
     }
     raw.us = t4_time(result);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/core/assignment.h"
+#include "harness/core/lookup.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/pattern.h"
@@ -91,7 +92,7 @@ std::string to_t4(const OpTable& ops, const std::filesystem::path& csv, const st
   for (CsvRow& row : read_sweep(csv)) {
     const std::string problem = row.at("problem") + (row.at("cache") == "hot" ? " hot" : "");
     if (!is_first_row(row) || is_launch_row(row) || !wanted.is_in(ops, problem)) continue;
-    if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(problem);
+    if (!contains(problems, problem)) problems.push_back(problem);
     const auto [it, is_new] = at.emplace(row.at("variant") + " " + row.at("config"), rows.size());
     if (is_new)
       rows.push_back(std::move(row));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "harness/core/lookup.h"
 #include "harness/core/error.h"
 #include "harness/export/launch_model.h"
 
@@ -34,8 +35,7 @@ MarkedArgs::MarkedArgs(const Op& op, const Problem& problem) : tensors_(op.tenso
   for (const ArgsField& field : op.fields) {
     const std::size_t end = field.offset + field.bytes;
     if (end > bytes_.size()) continue;
-    if (std::ranges::find(fields_, field.offset, &ArgsField::offset) != fields_.end())
-      continue;  // other name
+    if (contains(fields_, field.offset, &ArgsField::offset)) continue;  // other name
     fields_.push_back(field);
     described = std::max(described, end);
   }

@@ -8,6 +8,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/variant_values.h"
 #include "harness/device/compile.h"
 #include "harness/select/tuned_plans.h"
@@ -160,7 +161,7 @@ Expression Specialization::partial(const Expression& expression, const DimBox& b
   const auto is_kept = [&](const std::string& name) {
     const auto range = std::ranges::find(box, name, &DimRange::dim);
     const bool changes = range != box.end() && range->from < range->to && !config_.has(name);
-    return changes || std::ranges::find(kept, name) != kept.end();
+    return changes || contains(kept, name);
   };
   const Expression left = VariantValues(variant_, problem_, config_, &facts_).partial(expression, is_kept);
   if (nesting_of(left.json()) > kMaxNesting)

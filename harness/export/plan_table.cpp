@@ -7,6 +7,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/op.h"
 
 namespace warptune {
@@ -40,15 +41,15 @@ class TableMaker {
     Problem key = problem;
     for (const std::string& dim : work_dims(op)) key.dims.set(dim, 0);
     Shape& shape = shapes_[key.key()];
-    if (std::ranges::find(shape.problems, problem) == shape.problems.end()) shape.problems.push_back(problem);
+    if (!contains(shape.problems, problem)) shape.problems.push_back(problem);
   }
 
   PlanTable make() {
     for (auto& [key, shape] : shapes_) {
       set_ends(shape);
       const auto dims = work_dims(chooser_.ops().find(shape.problems.front().op).op);
-      const bool whole = std::ranges::any_of(
-          covers_, [&](const Cover& cover) { return std::ranges::count(dims, cover.dim) > 0; });
+      const bool whole =
+          std::ranges::any_of(covers_, [&](const Cover& cover) { return contains(dims, cover.dim); });
       if (whole)
         fill_cells(shape, dims);
       else

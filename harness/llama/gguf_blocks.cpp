@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "harness/core/brief.h"
+#include "harness/core/lookup.h"
 #include "harness/core/parallel.h"
 #include "harness/llama/gguf.h"
 

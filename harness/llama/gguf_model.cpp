@@ -8,6 +8,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/llama/gguf.h"
 #include "harness/llama/tensor_parallel.h"
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/llama/step_problem.h"
 #include "kernels/advance/args.h"
 #include "kernels/argmax/args.h"
@@ -361,9 +362,8 @@ bool Model::all_finished() const {
 std::vector<std::vector<int>> Model::transcript() const {
   auto rows = sampled();
   for (auto& row : rows) {
-    const auto end = std::ranges::find_if(row, [&](int id) {
-      return id < 0 || (options_.eos >= 0 && std::ranges::find(config_.eos, id) != config_.eos.end());
-    });
+    const auto end = std::ranges::find_if(
+        row, [&](int id) { return id < 0 || (options_.eos >= 0 && contains(config_.eos, id)); });
     row.erase(end != row.end() && *end >= 0 ? end + 1 : end, row.end());
   }
   return rows;

@@ -9,6 +9,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
+#include "harness/core/lookup.h"
 
 namespace warptune {
 
@@ -178,7 +179,7 @@ ModelConfig read_model_config(const std::filesystem::path& file) {
     config.quantization = read_modelopt_config(JsonReader(json, modelopt.string()));
   }
   for (const int id : generation_eos(file.parent_path() / "generation_config.json"))
-    if (std::ranges::find(config.eos, id) == config.eos.end()) config.eos.push_back(id);
+    if (!contains(config.eos, id)) config.eos.push_back(id);
   std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   config.name = brief(folder.filename().string());
   return config;

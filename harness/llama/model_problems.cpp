@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "harness/core/lookup.h"
 #include "kernels/common/near_positions.h"
 #include "kernels/linear/args.h"
 
@@ -250,7 +251,7 @@ Problem ModelProblems::top_k(std::int64_t batch, std::int64_t k, bool repetition
 }
 Problem ModelProblems::advance(std::int64_t batch) const {
   const OpEntry& entry = ops_.find("advance");
-  const bool takes = std::ranges::find(entry.op.dtypes, dtype_) != entry.op.dtypes.end();
+  const bool takes = contains(entry.op.dtypes, dtype_);
   return entry.op.problem(Assignment{{"batch", batch}}, takes ? dtype_ : entry.op.dtypes.front());
 }
 
@@ -262,8 +263,7 @@ std::int64_t context_bucket(std::int64_t length) {
 std::vector<std::int64_t> distinct_buckets(std::span<const std::int64_t> contexts) {
   std::vector<std::int64_t> buckets;  // at most 64
   for (const std::int64_t context : contexts)
-    if (const std::int64_t bucket = context_bucket(context);
-        std::ranges::find(buckets, bucket) == buckets.end())
+    if (const std::int64_t bucket = context_bucket(context); !contains(buckets, bucket))
       buckets.push_back(bucket);
   return buckets;
 }
@@ -337,7 +337,7 @@ int launches_of(const ModelConfig& config, const Problem& problem) {
   constexpr std::array<std::string_view, 6> kOnce = {"embedding", "rms_norm", "all_gather",
                                                      "argmax",    "top_k",    "advance"};
   const bool is_lm_head = problem.op == "linear" && problem["out"] == head_rows(config);
-  return is_lm_head || std::ranges::find(kOnce, problem.op) != kOnce.end() ? 1 : config.layers;
+  return is_lm_head || contains(kOnce, problem.op) ? 1 : config.layers;
 }
 
 std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& config, DType dtype, int batch,

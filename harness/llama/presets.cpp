@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include "harness/core/lookup.h"
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"

@@ -14,6 +14,7 @@
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
+#include "harness/core/lookup.h"
 #include "harness/core/parallel.h"
 #include "harness/llama/checkpoint.h"
 #include "harness/llama/quantized_matrix.h"
@@ -281,7 +282,7 @@ bool is_without_weights(const fs::directory_entry& entry) {
                                                    ".gguf",        ".h5",  ".onnx", ".msgpack"};
   const std::string name = entry.path().filename().string();
   return entry.is_regular_file() && name != "config.json" && !name.ends_with(".index.json") &&
-         std::ranges::find(weights, entry.path().extension().string()) == weights.end();
+         !contains(weights, entry.path().extension().string());
 }
 
 }  // namespace

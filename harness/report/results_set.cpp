@@ -7,6 +7,7 @@
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
+#include "harness/core/lookup.h"
 #include "harness/report/summary.h"
 #include "harness/results/csv.h"
 #include "harness/results/sweep_file.h"
@@ -42,7 +43,7 @@ class Reader {
     const auto add = [](std::vector<CsvRow>& to, const std::vector<CsvRow>& rows) {
       to.insert(to.end(), rows.begin(), rows.end());
     };
-    if (std::ranges::find(columns, "us_per_token") != columns.end()) {
+    if (contains(columns, "us_per_token")) {
       add(set_.decode, read_csv(path));
     } else if (looks_like_sweep(columns)) {
       auto rows = read_sweep(path);

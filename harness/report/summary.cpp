@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/variant.h"
 #include "harness/llama/kv_format.h"
 #include "harness/llama/model_problems.h"
@@ -204,8 +205,7 @@ std::vector<Step> steps_of(const OpTable& ops, const ResultsSet& set, const std:
   std::map<std::array<std::string, 5>, const CsvRow*> last;
   // Runs with another KV cache (plan_set "tuned+kv=int8") have other ops than the plain step.
   for (const CsvRow& row : set.decode)
-    if (std::ranges::find(presets, field(row, "model")) != presets.end() &&
-        is_plain_step(field(row, "plan_set")))
+    if (contains(presets, field(row, "model")) && is_plain_step(field(row, "plan_set")))
       last[{field(row, "device"), field(row, "model"), field(row, "batch"), field(row, "context"),
             field(row, "plan_set")}] = &row;
   std::vector<Step> steps;

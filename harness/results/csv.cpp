@@ -12,6 +12,8 @@
 #include <stdexcept>
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
+#include "harness/core/text.h"
 #include "harness/core/input_file.h"
 
 namespace warptune {
@@ -232,8 +234,8 @@ std::string CsvFile::rescue() const { return warptune::rescue(file_.get(), path_
 
 const std::string& field(const CsvRow& row, const std::string& column) {
   static const std::string none;
-  const auto it = row.find(column);
-  return it == row.end() ? none : it->second;
+  const std::string* text = find_value(row, column);
+  return text ? *text : none;
 }
 
 double number(const CsvRow& row, const std::string& column) {
@@ -242,10 +244,8 @@ double number(const CsvRow& row, const std::string& column) {
 }
 
 std::optional<double> number_of(const std::string& field) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  const bool whole = error == std::errc() && end == field.data() + field.size() && std::isfinite(value);
-  return whole ? std::optional(value) : std::nullopt;
+  const auto value = parse_number<double>(field);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 std::vector<std::string> csv_columns(const fs::path& path) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include "harness/core/lookup.h"
 
 #include "harness/core/error.h"
 #include "harness/results/csv.h"
@@ -45,8 +46,7 @@ std::string identity(const CsvRow& row, const Journal& journal) {
 
 void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
   auto columns = csv_columns(file);
-  if (std::ranges::find(columns, "run_id") == columns.end())
-    return;  // the file holds neither rows nor samples
+  if (!contains(columns, "run_id")) return;  // the file holds neither rows nor samples
   const bool sweep = looks_like_sweep(columns);
   if (sweep) columns = sweep_columns();  // files may lack newer ones
   Table& table = joined.tables[name];
@@ -107,7 +107,7 @@ void expect_rows(const fs::path& file) {
   std::error_code error;
   if (!fs::exists(file, error) || fs::is_empty(file, error)) return;
   const auto columns = csv_columns(file);
-  if (std::ranges::find(columns, "run_id") == columns.end())
+  if (!contains(columns, "run_id"))
     throw InputError("'{}' holds no rows of this program; move it away, or choose another output",
                      file.string());
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/core/error.h"
 #include "harness/results/sweep_file.h"
 
 namespace warptune {
@@ -61,20 +62,11 @@ void RowStore::keep(const std::string& key, const KnownRow& row, bool is_first) 
   it->second.rows = rows;
 }
 
-const KnownRow* RowStore::known(const std::string& key) const {
-  const auto it = known_.find(key);
-  return it == known_.end() ? nullptr : &it->second;
-}
+const KnownRow* RowStore::known(const std::string& key) const { return find_value(known_, key); }
 
-const KnownRow* RowStore::later(const std::string& key) const {
-  const auto it = later_.find(key);
-  return it == later_.end() ? nullptr : &it->second;
-}
+const KnownRow* RowStore::later(const std::string& key) const { return find_value(later_, key); }
 
-const KnownRow* RowStore::in_fresh_process(const std::string& key) const {
-  const auto it = fresh_.find(key);
-  return it == fresh_.end() ? nullptr : &it->second;
-}
+const KnownRow* RowStore::in_fresh_process(const std::string& key) const { return find_value(fresh_, key); }
 
 void RowStore::append(SweepRow row) {
   {

@@ -12,6 +12,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
+#include "harness/core/lookup.h"
 #include "harness/core/pattern.h"
 
 namespace warptune {
@@ -48,9 +49,7 @@ std::string fault_of(const CsvRow& row) {
 /// The error in the header, or empty.
 std::string fault_of(const std::vector<std::string>& columns) {
   std::vector<std::string> missing, unknown;
-  const auto among = [](const auto& list, const std::string& name) {
-    return std::ranges::find(list, name) != list.end();
-  };
+  const auto among = [](const auto& list, const std::string& name) { return contains(list, name); };
   for (const Column& column : sweep_table())
     if (const std::string name(column.name); !column.is_newer && !among(columns, name))
       missing.push_back(name);
@@ -69,9 +68,8 @@ std::string fault_of(const std::vector<std::string>& columns) {
 }  // namespace
 
 bool looks_like_sweep(const std::vector<std::string>& columns) {
-  return std::ranges::all_of(std::array{"problem", "variant", "status", "time_us"}, [&](const char* name) {
-    return std::ranges::find(columns, name) != columns.end();
-  });
+  return std::ranges::all_of(std::array{"problem", "variant", "status", "time_us"},
+                             [&](const char* name) { return contains(columns, name); });
 }
 
 std::vector<CsvRow> read_sweep(const fs::path& csv) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/space.h"
 #include "harness/results/source_hash.h"
 
@@ -217,7 +218,7 @@ std::vector<std::pair<const Variant*, Config>> TunedPlans::fastest(const Problem
     const Variant* variant = op.find_variant(one.variant);
     if (fastest.size() == count) break;
     if (!variant || why_unfit(*variant, problem, one.config, facts_)) continue;
-    if (std::pair candidate(variant, one.config); std::ranges::find(fastest, candidate) == fastest.end())
+    if (std::pair candidate(variant, one.config); !contains(fastest, candidate))
       fastest.push_back(std::move(candidate));
   }
   return fastest;
@@ -231,8 +232,8 @@ std::vector<std::pair<const Variant*, Config>> TunedPlans::likely(const Problem&
   const auto add = [&](const Variant& variant, const Config& config) {
     const std::pair candidate(&variant, config);
     const bool compiles = has_machine_code(variant);
-    if (chosen.size() == kAll || (compiles && compiled == kCompiled) ||
-        std::ranges::find(chosen, candidate) != chosen.end() || why_unfit(variant, problem, config, facts_))
+    if (chosen.size() == kAll || (compiles && compiled == kCompiled) || contains(chosen, candidate) ||
+        why_unfit(variant, problem, config, facts_))
       return;
     chosen.push_back(candidate);
     compiled += compiles;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/measure/tuning_ranges.h"
 
 namespace warptune {
@@ -110,9 +111,8 @@ void CompilePool::work() {
 /// Also the tasks that wait for the same kernels.
 void CompilePool::time_out(std::size_t task, const std::string& why) {
   for (std::size_t i = task; i < slots_.size(); ++i) {
-    const bool same = std::ranges::any_of(slots_[i].kernels, [&](const std::string& k) {
-      return std::ranges::count(slots_[task].kernels, k) > 0;
-    });
+    const bool same = std::ranges::any_of(
+        slots_[i].kernels, [&](const std::string& k) { return contains(slots_[task].kernels, k); });
     if (i != task && !(slots_[i].state == State::waiting && same)) continue;
     slots_[i].result = {.kind = CompileResult::Kind::timeout, .detail = why, .resources = {}};
     slots_[i].state = State::done;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "harness/core/lookup.h"
 #include "harness/core/error.h"
 #include "harness/core/text_table.h"
 
@@ -97,7 +98,7 @@ std::vector<KernelCounters> parse_ncu_csv(const std::string& text, const std::ve
     KernelCounters& kernel = kernels.emplace_back();
     for (std::size_t i = 0; i < columns.size(); ++i) {
       if (columns[i] == "Kernel Name") kernel.kernel = base_name(fields[i]);
-      if (std::ranges::find(metrics, columns[i]) == metrics.end()) continue;
+      if (!contains(metrics, columns[i])) continue;
       if (const auto value = metric_value(fields[i])) kernel.values[columns[i]] = *value;
     }
   }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/print.h"
 #include "harness/measure/clock_watch.h"
 
@@ -40,7 +41,7 @@ bool is_tied(const Measurement& m, const Measurement& fastest, Objective objecti
 
 void keep_finalists(const Indices& finalists, std::vector<Measurement>& measurements) {
   for (std::size_t i = 0; i < measurements.size(); ++i)
-    if (measurements[i].status == Status::ok && std::ranges::find(finalists, i) == finalists.end())
+    if (measurements[i].status == Status::ok && !contains(finalists, i))
       measurements[i].sampling = SamplingClass::abandoned;
 }
 
@@ -87,7 +88,7 @@ std::vector<FinalistTimes> interleaved_times(const SweepItem& item, const Indice
 /// The winner and the fastest others, which may replace it.
 Indices contenders(const Trials& trials, const Choice& choice) {
   Indices all = choose_finalists(trials.measurements, kContenders);
-  if (std::ranges::find(all, choice.winner) == all.end()) all.back() = choice.winner;
+  if (!contains(all, choice.winner)) all.back() = choice.winner;
   return all;
 }
 
@@ -105,8 +106,7 @@ std::string difference_in_fresh_process(const Measurement& before, const Measure
 std::optional<Choice> choice_after(std::span<const Measurement> fresh, std::size_t winner,
                                    Objective objective) {
   const auto choice = choose_winner(fresh, objective);
-  if (!choice || choice->winner == winner || std::ranges::count(choice->tied, winner) > 0)
-    return std::nullopt;
+  if (!choice || choice->winner == winner || contains(choice->tied, winner)) return std::nullopt;
   return choice;
 }
 
@@ -144,17 +144,16 @@ std::vector<std::size_t> choose_finalists(std::span<const Measurement> measureme
   for (std::size_t i = 0; i < measurements.size(); ++i) {
     if (!may_win(measurements[i])) continue;
     chosen.push_back(i);
-    const bool is_peer = std::ranges::find(peers, i) != peers.end();
+    const bool is_peer = contains(peers, i);
     if (!is_peer) fastest_high = std::fmin(fastest_high, measurements[i].ci_high_us);
   }
   std::erase_if(chosen, [&](std::size_t i) {
-    return std::ranges::find(peers, i) == peers.end() &&
-           measurements[i].ci_low_us > kCannotWin * fastest_high;
+    return !contains(peers, i) && measurements[i].ci_low_us > kCannotWin * fastest_high;
   });
   std::ranges::stable_sort(chosen, {}, [&](std::size_t i) { return measurements[i].time_us; });
   int left = count, peers_left = 1;
   std::erase_if(chosen, [&](std::size_t i) {
-    int& places = std::ranges::find(peers, i) == peers.end() ? left : peers_left;
+    int& places = !contains(peers, i) ? left : peers_left;
     return places-- <= 0;
   });
   return chosen;

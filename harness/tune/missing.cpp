@@ -1,7 +1,6 @@
 #include "harness/tune/missing.h"
 
-#include <algorithm>
-
+#include "harness/core/lookup.h"
 #include "harness/select/tuned_plans.h"
 
 namespace warptune {
@@ -11,8 +10,7 @@ Sweep missing_part(const Sweep& sweep, const DeviceFacts& facts, const PlanOptio
   Sweep part = sweep;
   part.items.clear();
   for (const SweepItem& item : sweep.items) {
-    const bool is_there =
-        std::ranges::find(part.items, item.problem, &SweepItem::problem) != part.items.end();
+    const bool is_there = contains(part.items, item.problem, &SweepItem::problem);
     if (is_there || tuned.tuned_us(item.problem)) continue;
     SweepItem missing = item;
     missing.choices.clear();

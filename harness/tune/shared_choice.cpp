@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "harness/core/lookup.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"
@@ -18,8 +19,7 @@ std::string family_of(const ProblemTimes& times, const std::vector<std::string>&
   Problem rest = times.problem;
   rest.dims = {};
   for (const auto& dim : times.problem.dims)
-    if (std::ranges::find(share, dim.name) == share.end())
-      rest.dims.set(dim.name, dim.value, dim.label, dim.omitted);
+    if (!contains(share, dim.name)) rest.dims.set(dim.name, dim.value, dim.label, dim.omitted);
   return times.cache + " " + rest.key();
 }
 

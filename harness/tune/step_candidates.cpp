@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/parallel.h"
 #include "harness/llama/model_problems.h"
 #include "harness/results/source_hash.h"
@@ -22,8 +23,7 @@ std::vector<PlanCandidate> candidates(PlanChooser& chooser, const Problem& probl
     return true;
   });
   for (auto& candidate : chooser.fastest(problem, count))
-    if (all.size() < count && std::ranges::find(all, candidate) == all.end())
-      all.push_back(std::move(candidate));
+    if (all.size() < count && !contains(all, candidate)) all.push_back(std::move(candidate));
   return all;
 }
 
@@ -94,8 +94,7 @@ void add_step_values(std::vector<PlanCandidate>& candidates, const Problem& prob
         if (value == value_of(parameter, candidates[i].second)) continue;
         PlanCandidate candidate(&variant, candidates[i].second);
         candidate.second.set(parameter.name, value);
-        if (std::ranges::find(candidates, candidate) == candidates.end() &&
-            !why_unfit(variant, problem, candidate.second, facts))
+        if (!contains(candidates, candidate) && !why_unfit(variant, problem, candidate.second, facts))
           candidates.push_back(std::move(candidate));
       }
     }

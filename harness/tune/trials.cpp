@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "harness/core/lookup.h"
 #include "harness/results/source_hash.h"
 
 namespace warptune {
@@ -36,8 +37,7 @@ Speed speed_of(const SweepItem& item, const Trials& trials, const Measurement& m
 std::map<std::pair<std::string, std::string>, double> screened_times(const Trials& trials) {
   std::map<std::pair<std::string, std::string>, double> times;
   for (std::size_t i = 0; i < trials.candidates.size(); ++i)
-    if (trials.measurements[i].status == Status::ok &&
-        std::ranges::find(trials.peers, i) == trials.peers.end())
+    if (trials.measurements[i].status == Status::ok && !contains(trials.peers, i))
       times[{trials.candidates[i].variant->name, trials.candidates[i].config().str()}] = trials.first_us[i];
   return times;
 }
@@ -49,7 +49,7 @@ std::vector<VariantTimes> times_to_record(const Trials& trials, const OpEntry& o
   std::vector<std::size_t> by_time;
   for (std::size_t i = 0; i < trials.candidates.size(); ++i)
     if (trials.measurements[i].status == Status::ok && trials.first_us[i] <= kSlowest * best_us &&
-        std::ranges::find(trials.peers, i) == trials.peers.end())
+        !contains(trials.peers, i))
       by_time.push_back(i);
   std::ranges::stable_sort(by_time, {}, [&](std::size_t i) { return trials.first_us[i]; });
 
