@@ -259,13 +259,11 @@ void add_bench(CLI::App& app, int& exit_code) {
     for (const SweepItem& item : sweep.items) {
       const Variant& variant = *item.choices.front().variant;
       if (const auto ranks = ranks_of(item.problem); ranks > 1) {
-        print_error(
-            fmt::format("skips {}: it runs on {} ranks, bench on one GPU", item.problem.key(), ranks));
+        print_error("skips {}: it runs on {} ranks, bench on one GPU", item.problem.key(), ranks);
         continue;
       }
       if (why_not_here(variant, item.problem, facts)) {
-        print_error(
-            fmt::format("skips {}: {} does not run on {}", item.problem.key(), variant.name, facts.name));
+        print_error("skips {}: {} does not run on {}", item.problem.key(), variant.name, facts.name);
         continue;
       }
       WinnerBenchmark& winner = registered.emplace_back(WinnerBenchmark{.item = item, .failure = {}});

@@ -43,9 +43,9 @@ int run_compare(CompareArguments& given) {
   output.write(given.output.formatted(comparison));
   if (comparison.matched == 0)
     print_error(
-        fmt::format("no row of '{}' that decides is in '{}' (device, problem, variant, config, cache); "
-                    "--all-rows prints the others",
-                    given.base, given.now));
+        "no row of '{}' that decides is in '{}' (device, problem, variant, config, cache); "
+        "--all-rows prints the others",
+        given.base, given.now);
   return comparison.exit_code();
 }
 

@@ -84,7 +84,7 @@ class CounterReader {
       if (read(target, {metric}).wrong.empty())
         good.push_back(metric);
       else
-        print_error(fmt::format("ncu does not read {} here", metric));
+        print_error("ncu does not read {} here", metric);
     if (good.empty() || good.size() == metrics_.size()) return reading;
     metrics_ = good;
     return read(target, metrics_);
@@ -190,7 +190,7 @@ int read_counters(const CountersArguments& given) {
     const auto [kernels, wrong] = reader.read(target);
     if (!wrong.empty()) {
       ++failed;
-      print_error(fmt::format("{}: {}", target.problem.key(), wrong));
+      print_error("{}: {}", target.problem.key(), wrong);
       continue;
     }
     const auto occupancy = facts.name.empty() ? std::map<std::string, double>()

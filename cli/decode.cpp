@@ -368,7 +368,7 @@ int run(const DecodeOptions& o, const Ranks& ranks) {
     o.history.add({history_row(report, device->facts(), info, timestamp_utc())});
   if (!ok) print_error("the check failed");
   if (const auto untuned = book.untuned(); o.require_tuned && !untuned.empty()) {
-    print_error(fmt::format("{} plans are defaults: {}", untuned.size(), fmt::join(untuned, ", ")));
+    print_error("{} plans are defaults: {}", untuned.size(), fmt::join(untuned, ", "));
     ok = false;
   }
   return ok ? 0 : 1;

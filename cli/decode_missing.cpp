@@ -71,9 +71,9 @@ void time_all(const Sweep& sweep, const DecodeOptions& options, const fs::path& 
                .output = options.out,
                .log = options.verbose || !silent ? stdout : silent.get()});
   print_note(
-      fmt::format("{} problems had no winner: {} configurations are timed in {:.1f} s, the winners are in {} "
-                  "(--tune-missing 0 turns this off)",
-                  sweep.items.size(), configurations, watch.seconds(), wisdom.string()));
+      "{} problems had no winner: {} configurations are timed in {:.1f} s, the winners are in {} "
+      "(--tune-missing 0 turns this off)",
+      sweep.items.size(), configurations, watch.seconds(), wisdom.string());
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ void tune_missing(const DecodeOptions& options, const ModelConfig& config, DType
     plans.has_wisdom |= !known.wisdom.winners().empty();
     plans.wisdom = std::move(known.wisdom);
   } catch (const std::exception& e) {
-    print_note(fmt::format("the problems without a winner are not timed: {}", e.what()));
+    print_note("the problems without a winner are not timed: {}", e.what());
   }
 }
 

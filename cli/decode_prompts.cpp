@@ -59,7 +59,7 @@ Lengths lengths_of(const DecodeOptions& o, const ModelConfig& config, const std:
   lengths.positions = std::max(context, end);
   lengths.capacity = static_cast<int>(ceil_div(std::max(context, end + 1), 64) * 64);
   if (lengths.positions > config.max_position)
-    print_note(fmt::format("{} was made for {} positions", config.name, config.max_position));
+    print_note("{} was made for {} positions", config.name, config.max_position);
   return lengths;
 }
 

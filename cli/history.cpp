@@ -118,8 +118,8 @@ int check(const HistoryArguments& given) {
   const Comparison comparison = check_history(runs_of(given), given.check);
   output.write(given.output.formatted(comparison));
   if (comparison.matched == 0)
-    print_error(fmt::format("no row of '{}' has the {} runs of {} processes that show a change", given.folder,
-                            2 * kMinRunsOfALevel, 2 * kMinProcessesOfALevel));
+    print_error("no row of '{}' has the {} runs of {} processes that show a change", given.folder,
+                2 * kMinRunsOfALevel, 2 * kMinProcessesOfALevel);
   return comparison.exit_code();
 }
 

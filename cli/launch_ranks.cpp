@@ -141,18 +141,18 @@ class RankProcess {
 int report(const RankProcess& cause, int ranks) {
   const std::string who = fmt::format("rank {} of {}", cause.rank(), ranks);
   if (cause.signal() != 0) {
-    print_error(fmt::format("{} was ended by signal {} ({}), which ends the run", who, cause.signal(),
-                            ::strsignal(cause.signal())));
+    print_error("{} was ended by signal {} ({}), which ends the run", who, cause.signal(),
+                ::strsignal(cause.signal()));
     return 1;
   }
   if (cause.code() == kLostAnotherRank) {
-    print_error(fmt::format("{} has lost another rank", who));
+    print_error("{} has lost another rank", who);
     return 1;
   }
   if (cause.rank() > 0) {
     const std::string said = cause.errors();
     if (said.empty())
-      print_error(fmt::format("{} ended with exit code {}", who, cause.code()));
+      print_error("{} ended with exit code {}", who, cause.code());
     else
       print(stderr, "{}", AsIs{said});
   }

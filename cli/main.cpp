@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   } catch (const InputError& e) {
     return report(e, 2);
   } catch (const std::filesystem::filesystem_error& e) {
-    print_error(fmt::format("'{}': {}", e.path1().string(), e.code().message()));
+    print_error("'{}': {}", e.path1().string(), e.code().message());
     return is_wrong_path(e.code()) ? 2 : 1;
   } catch (const std::system_error& e) {
     if (e.code().value() == EPIPE && stdout_is_unread()) std::_Exit(kClosedPipe);

@@ -101,9 +101,9 @@ ProfileTarget target_of(const TargetOptions& given) {
 void note_unlisted(const OpTable& ops, const ProfileTarget& target) {
   const Variant& variant = ops.find(target.problem.op).variant(target.variant);
   for (const Parameter& p : variant.parameters)
-    if (std::ranges::find(p.values, target.config[p.name]) == p.values.end())
-      print_error(fmt::format("{}={} is not among the values that {} lists ({})", p.name,
-                              target.config[p.name], variant.name, fmt::join(p.values, ", ")));
+    if (!contains(p.values, target.config[p.name]))
+      print_error("{}={} is not among the values that {} lists ({})", p.name, target.config[p.name],
+                  variant.name, fmt::join(p.values, ", "));
 }
 
 }  // namespace warptune

@@ -35,7 +35,7 @@ void watch(const std::stop_token& stop, const RankGroup& group, bool by_program)
     if (missing < 0) continue;
     wait();  // for the sentence of this rank, if it has one
     if (stop.stop_requested()) return;
-    if (!by_program) print_error(fmt::format("rank {} of {} has ended", missing, group.ranks()));
+    if (!by_program) print_error("rank {} of {} has ended", missing, group.ranks());
     std::_Exit(by_program ? kLostAnotherRank : 1);
   }
 }

@@ -177,8 +177,7 @@ std::string exported(const Wisdom& wisdom, const WisdomArguments& given) {
   const std::string& device = wisdom.provenance().device;
   const auto others = std::ranges::count_if(
       wisdom.winners(), [&](const Winner& winner) { return winner.made_on.device != device; });
-  if (others > 0)
-    print_error(fmt::format("leaves out {} winners of other devices than {}", others, brief(device)));
+  if (others > 0) print_error("leaves out {} winners of other devices than {}", others, brief(device));
   return to_benchmark_json(given.kernels.ops(), wisdom, std::filesystem::path(given.file).parent_path());
 }
 

@@ -48,8 +48,8 @@ WisdomInUse wisdom_in_use(const std::string& given, const DeviceFacts& facts, co
   if (!in_use.refused.empty()) {
     const RefusedWinner& first = *in_use.refused.begin();
     const std::size_t others = in_use.refused.size() - 1;
-    print_note(fmt::format("{} is not used: {}{}", first.winner, first.reason,
-                           others > 0 ? fmt::format("; and {} more", others) : ""));
+    print_note("{} is not used: {}{}", first.winner, first.reason,
+               others > 0 ? fmt::format("; and {} more", others) : "");
   }
   return in_use;
 }

@@ -3,12 +3,12 @@
 #include <fmt/core.h>
 
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace warptune {
 
-/// An error with a text, or with a format and the values in it.
+/// An error with a text, or with a format and the values in it. Thrown itself, it is the program's or the
+/// machine's.
 struct TextError : std::runtime_error {
   using std::runtime_error::runtime_error;
   template <class... T>

@@ -167,6 +167,11 @@ class JsonReader {
 
   /// Throws InputError: "FILE: 'KEY' is VALUE; it must be WANTED", also where the key is missing.
   [[noreturn]] void fail(const char* key, const std::string& wanted) const;
+  template <class... T>
+  requires(sizeof...(T) > 0)
+      [[noreturn]] void fail(const char* key, fmt::format_string<T...> wanted, T&&... values) const {
+    fail(key, fmt::format(wanted, std::forward<T>(values)...));
+  }
   const std::string& origin() const { return origin_; }
   const nlohmann::json& json() const { return object_; }
 

@@ -8,7 +8,7 @@ namespace warptune {
 void* library_function(const std::string& library, const char* function) {
   void* const handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
   void* const address = handle ? ::dlsym(handle, function) : nullptr;
-  if (!address) throw LibraryError(fmt::format("'{}' cannot be loaded: {}", library, ::dlerror()));
+  if (!address) throw LibraryError("'{}' cannot be loaded: {}", library, ::dlerror());
   return address;
 }
 

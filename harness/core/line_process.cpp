@@ -17,14 +17,14 @@
 #include <stdexcept>
 #include <thread>
 
+#include "harness/core/error.h"
+
 namespace warptune {
 namespace {
 
 constexpr std::size_t kMaxAnswerBytes = 1 << 30, kErrorBytes = 4096;
 
-std::runtime_error failed(const char* call) {
-  return std::runtime_error(fmt::format("{}: {}", call, ::strerror(errno)));
-}
+std::runtime_error failed(const char* call) { return TextError("{}: {}", call, ::strerror(errno)); }
 
 }  // namespace
 

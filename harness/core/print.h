@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "harness/core/brief.h"
 
@@ -77,5 +78,15 @@ std::string one_line(std::string_view text);
 void print_error(std::string_view sentence, std::FILE* to = stderr) noexcept;
 /// Prints "note: SENTENCE" likewise.
 void print_note(std::string_view sentence) noexcept;
+
+// The same for a format and the values in it.
+template <class... T>
+requires(sizeof...(T) > 0) void print_error(fmt::format_string<T...> format, T&&... values) {
+  print_error(fmt::format(format, std::forward<T>(values)...));
+}
+template <class... T>
+requires(sizeof...(T) > 0) void print_note(fmt::format_string<T...> format, T&&... values) {
+  print_note(fmt::format(format, std::forward<T>(values)...));
+}
 
 }  // namespace warptune

@@ -90,7 +90,7 @@ void RankGroup::join(double seconds) {
     if (file_ >= 0 && !is_held(0)) ::close(std::exchange(file_, -1));  // left by a run that was killed
     if (file_ >= 0) break;
     if (watch.seconds() > seconds)
-      throw RankLost(fmt::format("rank 0 of {} did not start within {:.0f} seconds", ranks_, seconds));
+      throw RankLost("rank 0 of {} did not start within {:.0f} seconds", ranks_, seconds);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   void* const mapped = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
@@ -137,8 +137,8 @@ void RankGroup::wait(double seconds, const char* what) {
     const bool late = checked > seconds;
     // A rank that has just arrived and ended is not missed.
     if (missing >= 0 && (late || !joins) && !arrived())
-      throw RankLost(fmt::format("rank {} of {} {}", missing, ranks_, what));
-    if (late) throw RankLost(fmt::format("the {} ranks did not meet within {:.0f} seconds", ranks_, seconds));
+      throw RankLost("rank {} of {} {}", missing, ranks_, what);
+    if (late) throw RankLost("the {} ranks did not meet within {:.0f} seconds", ranks_, seconds);
   }
 }
 

@@ -1,20 +1,20 @@
 #pragma once
 // Processes of one host that run the same program on a device each, in lock-step: the ranks of a group.
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "harness/core/error.h"
+
 namespace warptune {
 
 /// A rank has ended, or does not answer: the others cannot go on.
-struct RankLost : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct RankLost : TextError {
+  using TextError::TextError;
 };
 
 /// Exchanges small messages through a file in shared memory. All ranks call the same functions in the same
@@ -42,8 +42,7 @@ class RankGroup {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxMessageBytes);
     exchange(std::as_bytes(std::span(&mine, 1)));
     std::vector<T> all(static_cast<std::size_t>(ranks_));
-    for (int rank = 0; rank < ranks_; ++rank)
-      std::memcpy(&all[static_cast<std::size_t>(rank)], message_of(rank), sizeof(T));
+    for (int rank = 0; rank < ranks_; ++rank) std::memcpy(&all[rank], message_of(rank), sizeof(T));
     return all;
   }
   double largest(double mine);

@@ -31,9 +31,7 @@ struct Ended {
   int status = 0;
 };
 
-std::runtime_error failed(const char* call) {
-  return std::runtime_error(fmt::format("{}: {}", call, ::strerror(errno)));
-}
+std::runtime_error failed(const char* call) { return TextError("{}: {}", call, ::strerror(errno)); }
 
 struct Pipe {
   int read = -1, write = -1;
@@ -194,7 +192,7 @@ void run_program(const std::string& what, const ChildBounds& bounds, std::vector
         const rlimit memory{bounds.memory_bytes, bounds.memory_bytes};
         if (bounds.memory_bytes > 0) ::setrlimit(RLIMIT_AS, &memory);
         ::execvp(arguments[0], arguments.data());
-        throw std::runtime_error(fmt::format("'{}' cannot be started: {}", words[0], ::strerror(errno)));
+        throw TextError("'{}' cannot be started: {}", words[0], ::strerror(errno));
       },
       temporary);
 }

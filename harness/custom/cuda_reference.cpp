@@ -89,8 +89,7 @@ CudaReference read_cuda_reference(const YamlReader& yaml, const YAML::Node& node
   if (node["dtype"]) {
     const std::string dtype = yaml.text(node["dtype"], "'dtype'");
     if (dtype != "fp64" && dtype != "fp32")
-      yaml.fail(node["dtype"],
-                fmt::format("'dtype' of a reference is '{}'; it must be fp64 or fp32", brief(dtype)));
+      yaml.fail(node["dtype"], "'dtype' of a reference is '{}'; it must be fp64 or fp32", brief(dtype));
     reference->in_fp64 = dtype == "fp64";
   }
   reference->definition = definition;

@@ -23,11 +23,9 @@ std::string read_name(const YamlReader& yaml, const YAML::Node& node, const OpEn
   if (!node["name"]) yaml.fail(node, "an item of 'kernels' needs 'name', the name of the variant");
   const std::string name = yaml.text(node["name"], "'name'");
   if (!is_identifier(name))
-    yaml.fail(node["name"],
-              fmt::format("'{}' cannot name a variant: letters, digits and '_' can", brief(name)));
+    yaml.fail(node["name"], "'{}' cannot name a variant: letters, digits and '_' can", brief(name));
   if (entry.find_variant(name))
-    yaml.fail(node["name"],
-              fmt::format("op '{}' has a variant '{}' already; choose another name", entry.op.name, name));
+    yaml.fail(node["name"], "op '{}' has a variant '{}' already; choose another name", entry.op.name, name);
   return name;
 }
 
@@ -159,8 +157,7 @@ std::string op_of_kernel(const YamlReader& yaml, const YAML::Node& node) {
 Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntry& entry,
                     const std::filesystem::path& folder) {
   if (exchanges_between_gpus(entry))
-    yaml.fail(node["op"],
-              fmt::format("op '{}' runs on several GPUs; kernels from a file run on one", entry.op.name));
+    yaml.fail(node["op"], "op '{}' runs on several GPUs; kernels from a file run on one", entry.op.name);
   KernelItem item{
       .yaml = yaml, .folder = folder, .op = entry.op, .like = read_like(yaml, node["like"], entry)};
   item.name = read_name(yaml, node, entry);

@@ -80,12 +80,10 @@ TensorFormula read_tensor(const YamlReader& yaml, const YAML::Node& node, std::s
     yaml.fail(node, "the {} tensor '{}' needs 'below': its values are from 0 up to it", name_of(dtype),
               tensor.name);
   if (is_exact(dtype) && node["uniform"])
-    yaml.fail(
-        node["uniform"],
-        fmt::format("'uniform' is for int8 and floating point; the values of '{}' are 'below'", tensor.name));
+    yaml.fail(node["uniform"], "'uniform' is for int8 and floating point; the values of '{}' are 'below'",
+              tensor.name);
   if (is_float(dtype) && !tensor.below.empty())
-    yaml.fail(node["below"],
-              fmt::format("'below' is for integer tensors; '{}' is filled by 'uniform'", tensor.name));
+    yaml.fail(node["below"], "'below' is for integer tensors; '{}' is filled by 'uniform'", tensor.name);
   return tensor;
 }
 

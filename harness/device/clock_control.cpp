@@ -27,7 +27,7 @@ class NvmlClockControl : public ClockControl {
     if (!library_.ready()) throw std::runtime_error("there is no NVML (libnvidia-ml.so.1)");
     const auto by_uuid = library_.symbol<ByUuid>("nvmlDeviceGetHandleByUUID");
     const int code = by_uuid ? by_uuid(id.c_str(), &device_) : kNoFunction;
-    if (code != 0) throw std::runtime_error(fmt::format("NVML does not find the GPU: {}", reason(code)));
+    if (code != 0) throw TextError("NVML does not find the GPU: {}", reason(code));
   }
 
   std::optional<unsigned> base_mhz(ClockDomain domain) const override {
@@ -60,9 +60,8 @@ class NvmlClockControl : public ClockControl {
 
 ClockRequest parse_clock_request(std::string_view text) {
   const auto fail = [&] {
-    throw InputError(
-        fmt::format("--lock-clocks takes base, or SM or SM,MEMORY in MHz such as 1410,1215, not '{}'",
-                    brief(std::string(text))));
+    throw InputError("--lock-clocks takes base, or SM or SM,MEMORY in MHz such as 1410,1215, not '{}'",
+                     brief(std::string(text)));
   };
   const auto mhz = [&](std::string_view word) {
     const auto value = parse_number<unsigned>(word);

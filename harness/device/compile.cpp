@@ -33,7 +33,7 @@ KernelSources::KernelSources(fs::path override_folder) : folder_(std::move(overr
   if (folder_.empty())
     if (const char* folder = std::getenv("WARPTUNE_KERNELS")) folder_ = folder;
   if (!folder_.empty() && !fs::is_directory(folder_))
-    throw InputError(fmt::format("the kernel folder '{}' does not exist", folder_.string()));
+    throw InputError("the kernel folder '{}' does not exist", folder_.string());
 }
 
 std::string KernelSources::read(const std::string& name) const {
@@ -44,8 +44,7 @@ std::string KernelSources::read(const std::string& name) const {
     for (const EmbeddedFile* f = kEmbeddedKernels; f->name; ++f)
       if (file == f->name) return f->text;
   }
-  throw CompileError(
-      fmt::format("no kernel source '{}'{}", file, folder_.empty() ? "" : " below " + folder_.string()));
+  throw CompileError("no kernel source '{}'{}", file, folder_.empty() ? "" : " below " + folder_.string());
 }
 
 CustomKernel::Files KernelSources::closure(const std::string& file) const {
@@ -78,7 +77,7 @@ std::string KernelSources::header(const std::string& name) const {
   if (name.starts_with("kernels/")) return read(name);
   for (auto& [known, text] : standard_headers())
     if (known == name) return text;
-  throw CompileError(fmt::format("there is no header '{}'", name));
+  throw CompileError("there is no header '{}'", name);
 }
 
 Compiler::Compiler(KernelSources sources, fs::path cache, NvrtcCall nvrtc)
@@ -91,9 +90,7 @@ Compiler::Compiler(KernelSources sources, fs::path cache, NvrtcCall nvrtc)
 void Compiler::make_cache() const {
   std::error_code error;
   if (!cache_.empty()) fs::create_directories(cache_, error);
-  if (error)
-    throw InputError(
-        fmt::format("the cubin cache '{}' cannot be made: {}", cache_.string(), error.message()));
+  if (error) throw InputError("the cubin cache '{}' cannot be made: {}", cache_.string(), error.message());
 }
 
 std::string Compiler::source_hash(const Variant& variant) const {
@@ -185,8 +182,7 @@ Cubin Compiler::compile(const Variant& variant, const Stage& stage, const Proble
 std::string Compiler::toolkit() { return nvrtc_version(); }
 #else
 Cubin Compiler::compile(const std::string& file, const std::string&, const std::string&) const {
-  throw CompileError(
-      fmt::format("{} cannot be compiled: this program was built without the CUDA Toolkit", file));
+  throw CompileError("{} cannot be compiled: this program was built without the CUDA Toolkit", file);
 }
 Cubin Compiler::compile(const Variant&, const Stage& stage, const Problem&, const Config&,
                         const std::string& arch) const {

@@ -135,7 +135,7 @@ Written split(const std::string& option) {
 }
 
 [[noreturn]] void refuse(const std::string& option, const std::string& why) {
-  throw InputError(fmt::format("the compiler option '{}' is not allowed: {}", brief(option), why));
+  throw InputError("the compiler option '{}' is not allowed: {}", brief(option), why);
 }
 
 Known find_option(std::span<const Known> options, const std::string& option, const std::string& name) {
@@ -156,8 +156,7 @@ std::string checked(std::span<const Known> options, const std::string& option, c
   const Known known = find_option(options, whole, name);
   const auto expect = [&, &name = name](bool right, const std::string& what) {
     if (!right)
-      throw InputError(
-          fmt::format("the compiler option '{}' is wrong: '{}' takes {}", brief(whole), name, what));
+      throw InputError("the compiler option '{}' is wrong: '{}' takes {}", brief(whole), name, what);
   };
   const std::string text = value.value_or("");
   switch (known.value) {

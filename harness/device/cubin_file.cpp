@@ -236,9 +236,8 @@ std::string_view cubin_for(std::string_view file, int arch) {
     if (runs(cubin.first) && (!best || cubin.first > best->first)) best = cubin;
   }
   if (!best)
-    throw CompileError(
-        fmt::format("it holds machine code for {}, not for sm_{}",
-                    archs.empty() ? "no architecture" : fmt::format("{}", fmt::join(archs, ", ")), arch));
+    throw CompileError("it holds machine code for {}, not for sm_{}",
+                       archs.empty() ? "no architecture" : fmt::format("{}", fmt::join(archs, ", ")), arch);
   return best->second;
 }
 

@@ -1,15 +1,14 @@
 #pragma once
 // CUDA runtime calls, always checked.
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
-#include <stdexcept>
+#include "harness/core/error.h"
 
 namespace warptune {
 
-struct CudaError : std::runtime_error {
+struct CudaError : TextError {
   CudaError(cudaError_t code, const char* call)
-      : std::runtime_error(fmt::format("{}: {}", call, cudaGetErrorString(code))), code(code) {}
+      : TextError("{}: {}", call, cudaGetErrorString(code)), code(code) {}
   cudaError_t code;
 };
 

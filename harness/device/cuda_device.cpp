@@ -37,7 +37,7 @@ std::vector<void*> map_on_ranks(RankGroup& group, std::size_t bytes) {
   const cudaError_t code = cudaMalloc(&mine, bytes);
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw ResourceError(fmt::format("there are no {} bytes for the exchange between ranks", bytes));
+    throw ResourceError("there are no {} bytes for the exchange between ranks", bytes);
   }
   cuda_check(code, "cudaMalloc");
   cudaIpcMemHandle_t handle;
@@ -225,8 +225,7 @@ class CudaDevice : public Device {
       return std::make_unique<CudaPlan>(std::move(steps), Resources{}, workspace);
     }
     if (variant.stages.empty())
-      throw InputError(
-          fmt::format("variant '{}/{}' does not run on a CUDA device", problem.op, variant.name));
+      throw InputError("variant '{}/{}' does not run on a CUDA device", problem.op, variant.name);
     const Resources resources = inspect(compiler_, variant, problem, config, facts_);
     Buffer own;
     if (const auto bytes = bytes_of(variant.own_workspace, variant, problem, config)) {

@@ -129,8 +129,7 @@ PoolKind parse_pool_kind(std::string_view name) {
   if (name == "caching") return PoolKind::caching;
   if (name == "cuda_async") return PoolKind::cuda_async;
   if (name == "cuda_plain") return PoolKind::cuda_plain;
-  throw InputError(
-      fmt::format("unknown memory pool '{}'; it must be caching, cuda_async or cuda_plain", name));
+  throw InputError("unknown memory pool '{}'; it must be caching, cuda_async or cuda_plain", name);
 }
 
 PoolKind default_pool_kind() {

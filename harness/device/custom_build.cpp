@@ -32,14 +32,14 @@ void expect_kernel(const CustomKernel& kernel, const std::string& expression) {
   std::vector<std::string> known;
   for (const auto& [file, text] : all_files(kernel))
     for (std::string& other : kernels_in(text)) known.push_back(std::move(other));
-  if (!known.empty() && std::ranges::find(known, name) == known.end())
-    throw CompileError(fmt::format("{}: '{}' has no kernel '{}'{}", kernel.where, kernel.file.string(),
-                                   brief(name), did_you_mean(name, known, "it has")));
+  if (!known.empty() && !contains(known, name))
+    throw CompileError("{}: '{}' has no kernel '{}'{}", kernel.where, kernel.file.string(), brief(name),
+                       did_you_mean(name, known, "it has"));
 }
 
 CompileError has_changed(const CustomKernel& kernel) {
-  return CompileError(fmt::format(
-      "'{}', or a file that it includes, has changed since it was read; start again", kernel.file.string()));
+  return CompileError("'{}', or a file that it includes, has changed since it was read; start again",
+                      kernel.file.string());
 }
 
 /// Throws CompileError where a file is not as it was when the definition was read, or was not found then: the
@@ -52,10 +52,10 @@ void expect_as_read(const CustomKernel& kernel, const Dependencies& dependencies
         std::ranges::find(kernel.files, name, [](const auto& f) -> const std::string& { return f.first; });
     if (read == kernel.files.end())
       throw CompileError(
-          fmt::format("{}: '{}' includes '{}' for some problems, configurations or architectures only, and "
-                      "not by its name; the "
-                      "hash of the sources would not cover it: write #include \"{}\" where it is needed",
-                      kernel.where, kernel.file.string(), file.path, name));
+          "{}: '{}' includes '{}' for some problems, configurations or architectures only, and "
+          "not by its name; the "
+          "hash of the sources would not cover it: write #include \"{}\" where it is needed",
+          kernel.where, kernel.file.string(), file.path, name);
     if (content_hash(read->second) != file.state) throw has_changed(kernel);
   }
 }
@@ -66,7 +66,7 @@ Cubin compile_source(const CustomKernel& kernel, const CustomKernel::Files& prog
   return nvrtc(program, name, options);
 } catch (const CompileError& e) {
   expect_kernel(kernel, name);
-  throw CompileError(fmt::format("{}: {}", kernel.where, e.what()));
+  throw CompileError("{}: {}", kernel.where, e.what());
 }
 
 /// Whether the op's args struct is passed, by value.
@@ -124,27 +124,27 @@ Cubin build_kernel(const CustomKernel& kernel, const std::string& name,
 
 Cubin pick_kernel(const CustomKernel& kernel, const std::string& name, const std::string& arch) try {
   if (DeviceFacts{.arch = arch}.is_rehearsal())
-    throw CompileError(fmt::format("it is machine code, and {} takes sources only", arch));
+    throw CompileError("it is machine code, and {} takes sources only", arch);
   const auto file = std::ranges::find_if(
       kernel.files, [&](const auto& binary) { return binary.first.empty() || binary.first == arch; });
   if (file == kernel.files.end()) {
     std::vector<std::string> archs;
     for (const auto& [name_of_arch, code] : kernel.files) archs.push_back(name_of_arch);
-    throw CompileError(fmt::format("there is no machine code for {}, only for {}", arch, listed(archs)));
+    throw CompileError("there is no machine code for {}, only for {}", arch, listed(archs));
   }
   const std::string_view code = cubin_for(file->second, DeviceFacts{.arch = arch}.arch_number());
   const std::vector<KernelCode> kernels = kernels_of_cubin(code);
   const auto it = std::ranges::find(kernels, name, &KernelCode::name);
   if (it == kernels.end())
-    throw CompileError(
-        fmt::format("it has no kernel '{}'{}", brief(name), did_you_mean(name, names_of(kernels), "it has")));
+    throw CompileError("it has no kernel '{}'{}", brief(name),
+                       did_you_mean(name, names_of(kernels), "it has"));
   return {.code = std::string(code),
           .entry = name,
           .registers = it->registers,
           .static_shared_bytes = it->static_shared_bytes,
           .from_cache = true};
 } catch (const CompileError& e) {
-  throw CompileError(fmt::format("{}: '{}': {}", kernel.where, kernel.file.string(), e.what()));
+  throw CompileError("{}: '{}': {}", kernel.where, kernel.file.string(), e.what());
 }
 
 void check_arguments(const CustomKernel& kernel, const Cubin& cubin,
@@ -155,9 +155,8 @@ void check_arguments(const CustomKernel& kernel, const Cubin& cubin,
   for (const KernelArgument& argument : arguments) passed.push_back(argument.bytes);
   if (it == kernels.end() || it->parameter_bytes == passed) return;
   if (!is_struct(arguments) || !takes_struct(it->parameter_bytes, passed.front()))
-    throw CompileError(fmt::format("{}: kernel '{}' takes other parameters ({}) than 'arguments' passes ({})",
-                                   kernel.where, cubin.entry, sizes_text(it->parameter_bytes),
-                                   sizes_text(passed)));
+    throw CompileError("{}: kernel '{}' takes other parameters ({}) than 'arguments' passes ({})",
+                       kernel.where, cubin.entry, sizes_text(it->parameter_bytes), sizes_text(passed));
 }
 
 void check_constants(const std::string& where, std::string_view cubin,
@@ -167,13 +166,12 @@ void check_constants(const std::string& where, std::string_view cubin,
   for (const ConstantMemory& memory : filled) {
     const auto it = std::ranges::find(known, memory.symbol, &ConstantSymbol::name);
     if (it == known.end())
-      throw CompileError(fmt::format("{}: the code has no constant memory '{}'{}", where,
-                                     brief(memory.symbol),
-                                     did_you_mean(memory.symbol, names_of(known), "it has")));
+      throw CompileError("{}: the code has no constant memory '{}'{}", where, brief(memory.symbol),
+                         did_you_mean(memory.symbol, names_of(known), "it has"));
     const std::size_t bytes = memory.tensor_bytes > 0 ? memory.tensor_bytes : memory.value.size();
     if (bytes > it->bytes || (memory.tensor_bytes == 0 && bytes != it->bytes))
-      throw CompileError(fmt::format("{}: the constant memory '{}' has {} bytes; 'constant' fills {}", where,
-                                     brief(memory.symbol), it->bytes, bytes));
+      throw CompileError("{}: the constant memory '{}' has {} bytes; 'constant' fills {}", where,
+                         brief(memory.symbol), it->bytes, bytes);
   }
 }
 

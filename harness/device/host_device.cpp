@@ -44,13 +44,11 @@ std::uint64_t scramble(std::uint64_t word, std::uint64_t index) {
 /// choice; 32 MiB if neither knows it.
 std::int64_t last_level_cache_bytes() {
   if (const char* given = std::getenv("WARPTUNE_HOST_CACHE_MIB")) {
-    const std::string_view text = given;
-    std::int64_t mib = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
-    if (error != std::errc() || end != text.data() + text.size() || mib < 1 || mib > kMaxCacheMib)
-      throw InputError(fmt::format("WARPTUNE_HOST_CACHE_MIB is '{}'; it must be an integer from 1 to {}",
-                                   brief(text), kMaxCacheMib));
-    return mib << 20;
+    const auto mib = parse_number<std::int64_t>(given);
+    if (!mib || *mib < 1 || *mib > kMaxCacheMib)
+      throw InputError("WARPTUNE_HOST_CACHE_MIB is '{}'; it must be an integer from 1 to {}", brief(given),
+                       kMaxCacheMib);
+    return *mib << 20;
   }
   std::ifstream in("/sys/devices/system/cpu/cpu0/cache/index3/size");
   std::int64_t size = 0;
@@ -173,8 +171,7 @@ class HostDevice : public Device {
   std::unique_ptr<Plan> prepare(const Variant& variant, const Problem& problem,
                                 const Config& config) override {
     if (!variant.host && !variant.host_ranks)
-      throw InputError(
-          fmt::format("variant '{}/{}' does not run on the host device", problem.op, variant.name));
+      throw InputError("variant '{}/{}' does not run on the host device", problem.op, variant.name);
     expect_ranks(*this, problem);
     const std::int64_t workspace = bytes_of(variant.workspace, variant, problem, config);
     if (variant.host) return std::make_unique<HostPlan>(variant.host(problem, config), workspace);

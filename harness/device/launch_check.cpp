@@ -36,14 +36,13 @@ void check_cluster(const std::string& kernel, const Dim3& grid, const Dim3& clus
                    const DeviceFacts& facts) {
   if (volume(cluster) <= 1) return;
   if (facts.arch_number() < 90)
-    throw ResourceError(
-        fmt::format("{} has clusters of {} blocks; {} has none", kernel, volume(cluster), facts.arch));
+    throw ResourceError("{} has clusters of {} blocks; {} has none", kernel, volume(cluster), facts.arch);
   if (volume(cluster) > kMaxCluster)
-    throw ResourceError(fmt::format("{} has clusters of {} blocks; at most {} are possible", kernel,
-                                    volume(cluster), kMaxCluster));
+    throw ResourceError("{} has clusters of {} blocks; at most {} are possible", kernel, volume(cluster),
+                        kMaxCluster);
   if (grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0)
-    throw ResourceError(fmt::format("{} has a grid of {} blocks, which is no multiple of its clusters of {}",
-                                    kernel, text_of(grid), text_of(cluster)));
+    throw ResourceError("{} has a grid of {} blocks, which is no multiple of its clusters of {}", kernel,
+                        text_of(grid), text_of(cluster));
 }
 
 }  // namespace
@@ -60,29 +59,27 @@ void check_launch(const std::string& kernel, const Cubin& cubin, const Launch& l
   const std::uint64_t threads = volume(launch.block);
   const std::int64_t shared = cubin.static_shared_bytes + launch.shared_bytes;
   if (shared > facts.shared_per_block)
-    throw ResourceError(fmt::format("{} needs {} bytes of shared memory; {} has {} per block", kernel, shared,
-                                    facts.arch, facts.shared_per_block));
+    throw ResourceError("{} needs {} bytes of shared memory; {} has {} per block", kernel, shared, facts.arch,
+                        facts.shared_per_block);
   if (static_cast<std::uint64_t>(ceil_div(cubin.registers, 8) * 8) * threads > kRegistersPerBlock)
-    throw ResourceError(fmt::format("{} needs {} registers in each of {} threads; a block has {}", kernel,
-                                    cubin.registers, threads, kRegistersPerBlock));
+    throw ResourceError("{} needs {} registers in each of {} threads; a block has {}", kernel,
+                        cubin.registers, threads, kRegistersPerBlock);
   const auto kernels = kernels_of_cubin(cubin.code);
   const auto code = std::ranges::find(kernels, cubin.entry, &KernelCode::name);
   if (code == kernels.end()) return;
   if (code->max_threads > 0 && threads > code->max_threads)
-    throw ResourceError(
-        fmt::format("{} was compiled for at most {} threads per block (__launch_bounds__); it has {}", kernel,
-                    code->max_threads, threads));
+    throw ResourceError("{} was compiled for at most {} threads per block (__launch_bounds__); it has {}",
+                        kernel, code->max_threads, threads);
   if (volume(code->block) > 0 && !same(code->block, launch.block))
-    throw ResourceError(fmt::format("{} was compiled for blocks of {} (__block_size__); it has {}", kernel,
-                                    text_of(code->block), text_of(launch.block)));
+    throw ResourceError("{} was compiled for blocks of {} (__block_size__); it has {}", kernel,
+                        text_of(code->block), text_of(launch.block));
   if (code->max_cluster > 0 && launch.cluster > code->max_cluster)
-    throw ResourceError(
-        fmt::format("{} was compiled for clusters of at most {} blocks (__launch_bounds__); it has {}",
-                    kernel, code->max_cluster, launch.cluster));
+    throw ResourceError("{} was compiled for clusters of at most {} blocks (__launch_bounds__); it has {}",
+                        kernel, code->max_cluster, launch.cluster);
   if (volume(code->cluster) == 0) return;
   if (launch.cluster > 1 && !same(code->cluster, {launch.cluster, 1, 1}))
-    throw ResourceError(fmt::format("{} was compiled for clusters of {} (__cluster_dims__); it has {}",
-                                    kernel, text_of(code->cluster), text_of({launch.cluster, 1, 1})));
+    throw ResourceError("{} was compiled for clusters of {} (__cluster_dims__); it has {}", kernel,
+                        text_of(code->cluster), text_of({launch.cluster, 1, 1}));
   if (!code->grid_counts_clusters) check_cluster(kernel, launched_grid(launch, facts), code->cluster, facts);
 }
 
@@ -92,9 +89,8 @@ void check_residency(const std::string& kernel, const Launch& launch, int blocks
   const std::uint64_t blocks = volume(launched_grid(launch, facts)),
                       most = static_cast<std::uint64_t>(blocks_per_sm) * static_cast<unsigned>(facts.sms);
   if (blocks > most)
-    throw ResourceError(
-        fmt::format("{} is a cooperative launch of {} blocks; {} runs {} at once, {} on each of {} SMs",
-                    kernel, blocks, facts.name, most, blocks_per_sm, facts.sms));
+    throw ResourceError("{} is a cooperative launch of {} blocks; {} runs {} at once, {} on each of {} SMs",
+                        kernel, blocks, facts.name, most, blocks_per_sm, facts.sms);
 }
 
 }  // namespace warptune

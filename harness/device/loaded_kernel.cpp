@@ -3,8 +3,7 @@
 
 #include <cuda.h>  // types only: driver_entry() finds the functions
 
-#include <stdexcept>
-
+#include "harness/core/error.h"
 #include "harness/device/cuda_check.h"
 
 namespace warptune {
@@ -58,12 +57,11 @@ namespace {
 template <class F>
 F* driver(const char* name) {
   if (void* function = driver_entry(name)) return reinterpret_cast<F*>(function);
-  throw std::runtime_error(fmt::format("the CUDA driver has no {}; 525 or newer is needed", name));
+  throw TextError("the CUDA driver has no {}; 525 or newer is needed", name);
 }
 
 void check(CUresult result, const char* call) {
-  if (result != CUDA_SUCCESS)
-    throw std::runtime_error(fmt::format("{}: driver error {}", call, static_cast<int>(result)));
+  if (result != CUDA_SUCCESS) throw TextError("{}: driver error {}", call, static_cast<int>(result));
 }
 
 void set_attribute(void* kernel, CUfunction_attribute attribute, int value) {

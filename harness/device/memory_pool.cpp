@@ -13,7 +13,7 @@ namespace warptune {
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
   if (bytes > std::numeric_limits<std::size_t>::max() - unit)
-    throw ResourceError(fmt::format("{} MiB of memory exceed the address space", bytes >> 20));
+    throw ResourceError("{} MiB of memory exceed the address space", bytes >> 20);
   return bytes == 0 ? unit : (bytes + unit - 1) / unit * unit;
 }
 
@@ -22,9 +22,8 @@ void* allocate_or_trim(Upstream& upstream, std::size_t bytes, const std::functio
   trim();
   if (void* data = upstream.allocate(bytes)) return data;
   constexpr double kMiB = 1 << 20;
-  throw ResourceError(fmt::format("out of memory: {:.1f} MiB are needed, {:.1f} MiB are free",
-                                  static_cast<double>(bytes) / kMiB,
-                                  static_cast<double>(upstream.free_bytes()) / kMiB));
+  throw ResourceError("out of memory: {:.1f} MiB are needed, {:.1f} MiB are free",
+                      static_cast<double>(bytes) / kMiB, static_cast<double>(upstream.free_bytes()) / kMiB);
 }
 
 PassThroughPool::~PassThroughPool() {

@@ -21,7 +21,7 @@ namespace warptune {
 namespace {
 
 void check(nvrtcResult result, const char* what) {
-  if (result != NVRTC_SUCCESS) throw CompileError(fmt::format("{}: {}", what, nvrtcGetErrorString(result)));
+  if (result != NVRTC_SUCCESS) throw CompileError("{}: {}", what, nvrtcGetErrorString(result));
 }
 
 /// A program with its headers, not compiled yet. With "-arch=sm_90a-as-sm_80" sources see the __CUDA_ARCH__
@@ -58,8 +58,7 @@ class Program {
     const OnlyRegularFiles guard;
     const nvrtcResult result = nvrtcCompileProgram(get(), static_cast<int>(flags.size()), flags.data());
     if (!guard.refused().empty())
-      throw CompileError(
-          fmt::format("'{}' includes '{}', which is not a regular file", path_, guard.refused()));
+      throw CompileError("'{}' includes '{}', which is not a regular file", path_, guard.refused());
     return result;
   }
   /// What the compiler and ptxas say. A zero byte ends the part of each.
@@ -155,7 +154,7 @@ Cubin run_nvrtc(const CustomKernel::Files& files, const std::string& expression,
   const nvrtcResult result = program.compile();
   const std::string log = program.log();
   if (result != NVRTC_SUCCESS)
-    throw CompileError(fmt::format("{} in {}: {}", expression, files[0].first, without_infos(log)));
+    throw CompileError("{} in {}: {}", expression, files[0].first, without_infos(log));
   Cubin cubin;
   const char* entry = nullptr;
   check(nvrtcGetLoweredName(program.get(), expression.c_str(), &entry), "nvrtcGetLoweredName");

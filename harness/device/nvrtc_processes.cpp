@@ -81,7 +81,7 @@ class NvrtcProcesses {
     const LineProcess::Answer answer = process->next_line(seconds_);
     if (answer.is_killed) return run_nvrtc(files, expression, options);
     if (answer.kind != LineProcess::Answer::Kind::line)
-      throw CompileError(fmt::format("{} in {}: the compiler {}", expression, files[0].first, answer.text));
+      throw CompileError("{} in {}: the compiler {}", expression, files[0].first, answer.text);
     const Json json = Json::parse(answer.text);
     give_back(std::move(process));
     if (json.contains("error")) throw CompileError(json["error"].get<std::string>());

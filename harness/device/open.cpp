@@ -44,13 +44,12 @@ OwnedDevice open_device(std::string_view which, std::shared_ptr<RankGroup> group
   if (which == "auto" && count == 0) return open_host(arch, std::move(group));
   int ordinal = group ? group->rank() : 0;
   if (which != "auto") {
-    const std::string_view number = which.starts_with("cuda:") ? which.substr(5) : "";
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), ordinal);
-    if (error != std::errc() || end != number.data() + number.size())
-      throw InputError(fmt::format("unknown device '{}'; it must be auto, host or cuda:N", brief(which)));
+    const auto number = parse_number<int>(which.starts_with("cuda:") ? which.substr(5) : "");
+    if (!number) throw InputError("unknown device '{}'; it must be auto, host or cuda:N", brief(which));
+    ordinal = *number;
   }
   if (ordinal < 0 || ordinal >= count)
-    throw InputError(fmt::format(
+    throw InputError(
         "there is no device 'cuda:{}': {}", ordinal,
         count == 0 ? "no CUDA device was found" : fmt::format("{} CUDA devices were found", count)));
 #if WARPTUNE_HAS_CUDA

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include "harness/core/error.h"
+
 #include <stdexcept>
 #include <utility>
 
@@ -21,10 +23,10 @@ std::shared_ptr<const Peers> PeerMemory::allocate(std::size_t bytes) {
   const std::vector<std::size_t> sizes = group_.all_gather(bytes);
   for (std::size_t rank = 0; rank < sizes.size(); ++rank)
     if (sizes[rank] != bytes)
-      throw std::runtime_error(
-          fmt::format("the ranks do not run the same plans: rank {} asks for {} bytes of shared memory, rank "
-                      "{} for {}",
-                      group_.rank(), bytes, rank, sizes[rank]));
+      throw TextError(
+          "the ranks do not run the same plans: rank {} asks for {} bytes of shared memory, rank "
+          "{} for {}",
+          group_.rank(), bytes, rank, sizes[rank]);
   const std::size_t size = (bytes + kGranule - 1) / kGranule * kGranule;
   Peers peers{.rank = group_.rank(), .ranks = group_.ranks()};
   if (const auto it = free_->find(size); it != free_->end()) {

@@ -12,8 +12,8 @@ double Device::largest(double value) const { return group_ ? group_->largest(val
 void expect_ranks(const Device& device, const Problem& problem) {
   const std::int64_t wanted = ranks_of(problem), ranks = device.group() ? device.group()->ranks() : 1;
   if (wanted != 1 && wanted != ranks)
-    throw InputError(fmt::format("{} is for {} ranks, one device each; here {} {}", problem.key(), wanted,
-                                 ranks, ranks == 1 ? "is one" : "are"));
+    throw InputError("{} is for {} ranks, one device each; here {} {}", problem.key(), wanted, ranks,
+                     ranks == 1 ? "is one" : "are");
 }
 
 }  // namespace warptune

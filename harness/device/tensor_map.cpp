@@ -51,9 +51,9 @@ EncodedTensorMap encode_tensor_map(const TensorMapSpec& spec) {
       CU_TENSOR_MAP_INTERLEAVE_NONE, swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
       CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
-    throw InputError(fmt::format(
-        "the driver rejects a tensor map of dims {}, strides {} and box {} (error {})",
-        fmt::join(dims, " x "), fmt::join(strides, ", "), fmt::join(box, " x "), static_cast<int>(result)));
+    throw InputError("the driver rejects a tensor map of dims {}, strides {} and box {} (error {})",
+                     fmt::join(dims, " x "), fmt::join(strides, ", "), fmt::join(box, " x "),
+                     static_cast<int>(result));
   return map;
 }
 

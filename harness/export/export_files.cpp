@@ -194,7 +194,7 @@ class Cubins {
     const Cubin cubin = compiler_.compile(variant, stage, plan.problem, plan.choice.config, arch_);
     const std::string name = cubin_name(cubin.code);
     if (contents_.try_emplace(name, cubin.code).first->second != cubin.code)
-      throw std::runtime_error(fmt::format("two cubins have the name {}", name));
+      throw TextError("two cubins have the name {}", name);
     return it->second = {.file = name, .entry = cubin.entry};
   }
   const std::map<std::string, std::string>& contents() const { return contents_; }

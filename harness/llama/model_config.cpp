@@ -61,7 +61,7 @@ std::vector<bool> read_no_rope(const JsonReader& in, const ModelFamily& family, 
   if (const char* const key = "no_rope_layers"; in.has(key)) {
     for (const int rotates : in.ids(key, 1)) no_rope.push_back(rotates == 0);
     if (no_rope.size() != static_cast<std::size_t>(c.layers))
-      in.fail(key, fmt::format("a list of {} numbers, one per layer", c.layers));
+      in.fail(key, "a list of {} numbers, one per layer", c.layers);
   } else {
     const int interval = in.whole_or("no_rope_layer_interval", 4);
     for (int layer = 0; layer < c.layers; ++layer) no_rope.push_back((layer + 1) % interval == 0);
@@ -82,7 +82,7 @@ const ModelFamily& read_family(const JsonReader& in) {
   if (family) return *family;
   std::vector<std::string_view> types;
   for (const ModelFamily& known : model_families()) types.push_back(known.type);
-  in.fail("model_type", fmt::format("one of {}", fmt::join(types, ", ")));
+  in.fail("model_type", "one of {}", fmt::join(types, ", "));
 }
 
 ModelConfig read_shape(const JsonReader& in, const ModelFamily& family) {
@@ -93,10 +93,10 @@ ModelConfig read_shape(const JsonReader& in, const ModelFamily& family) {
   c.q_heads = in.whole("num_attention_heads", kMaxHeads);
   c.kv_heads = in.whole_or("num_key_value_heads", c.q_heads, kMaxHeads);
   if (c.q_heads % c.kv_heads != 0)
-    in.fail("num_attention_heads", fmt::format("a multiple of num_key_value_heads, {}", c.kv_heads));
+    in.fail("num_attention_heads", "a multiple of num_key_value_heads, {}", c.kv_heads);
   const bool is_quotient = !in.has("head_dim") && family.head_dim == 0;
   if (is_quotient && c.hidden % c.q_heads != 0)
-    in.fail("hidden_size", fmt::format("a multiple of num_attention_heads, {}", c.q_heads));
+    in.fail("hidden_size", "a multiple of num_attention_heads, {}", c.q_heads);
   const int fallback = is_quotient ? std::max(c.hidden / c.q_heads, 1) : family.head_dim;
   c.head_dim = in.whole_or("head_dim", fallback, kMaxHeadDim);
   if (c.head_dim % 2 != 0) throw InputError("{}: head_dim {} is odd", in.origin(), c.head_dim);

@@ -29,7 +29,7 @@ std::vector<double> read_factors(const JsonReader& in, const char* key, int head
     factors.push_back(factor.get<double>());
   }
   if (factors.size() != static_cast<std::size_t>(head_dim / 2))
-    in.fail(key, fmt::format("a list of {} numbers, half of head_dim", head_dim / 2));
+    in.fail(key, "a list of {} numbers, half of head_dim", head_dim / 2);
   return factors;
 }
 

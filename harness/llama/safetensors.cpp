@@ -199,9 +199,7 @@ void SafetensorsWriter::finish() {
 }
 
 void SafetensorsWriter::check() const {
-  if (!file_)
-    throw std::runtime_error(
-        fmt::format("{} cannot be written: {}", partial_.string(), std::strerror(errno)));
+  if (!file_) throw TextError("{} cannot be written: {}", partial_.string(), std::strerror(errno));
 }
 
 }  // namespace warptune

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void fail(const fs::path& path, int error) {
-  throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path.string(), std::strerror(error)));
+  throw TextError("'{}' cannot be written: {}", path.string(), std::strerror(error));
 }
 
 /// Pipes and some file systems have nothing to sync.
@@ -55,9 +55,7 @@ void OpenFile::close(const fs::path& path) {
 void make_folder(const fs::path& folder) {
   std::error_code error;
   if (!folder.empty()) fs::create_directories(folder, error);
-  if (error)
-    throw std::runtime_error(
-        fmt::format("the folder '{}' cannot be made: {}", folder.string(), error.message()));
+  if (error) throw TextError("the folder '{}' cannot be made: {}", folder.string(), error.message());
 }
 
 void write_and_sync(int file, std::string_view text, const fs::path& path) {
@@ -134,8 +132,8 @@ void expect_writable(const fs::path& path) try {
 void cut_end(int file, std::size_t bytes, const fs::path& path) {
   struct stat facts {};
   if (::fstat(file, &facts) != 0 || ::ftruncate(file, facts.st_size - static_cast<off_t>(bytes)) != 0)
-    throw std::runtime_error(fmt::format("'{}' ends in an incomplete line that cannot be removed: {}",
-                                         path.string(), std::strerror(errno)));
+    throw TextError("'{}' ends in an incomplete line that cannot be removed: {}", path.string(),
+                    std::strerror(errno));
 }
 
 fs::path keep_beside(const fs::path& path, std::string_view text) {

@@ -95,8 +95,8 @@ void RowStore::expect_files() const {
   for (const std::string& sentence : {journal_->rescue(), samples_->rescue(), csv_->rescue()})
     if (!sentence.empty()) lost = sentence;
   if (lost.empty()) return;
-  throw std::runtime_error(fmt::format("the results in '{}' are not as this sweep left them: {}",
-                                       csv_->path().parent_path().string(), lost));
+  throw TextError("the results in '{}' are not as this sweep left them: {}",
+                  csv_->path().parent_path().string(), lost);
 }
 
 void RowStore::write_all(const std::stop_token& stop) {

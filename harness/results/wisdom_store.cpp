@@ -59,8 +59,7 @@ void write_object(const fs::path& object, const std::string& text) {
     write_and_sync(file.get(), text, object);
     file.close(object);  // some network file systems write only now
     fs::rename(partial, object, error);
-    if (error)
-      throw std::runtime_error(fmt::format("'{}' cannot be written: {}", object.string(), error.message()));
+    if (error) throw TextError("'{}' cannot be written: {}", object.string(), error.message());
   } catch (...) {
     fs::remove(partial, error);
     throw;

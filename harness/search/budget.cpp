@@ -30,9 +30,8 @@ Budget parse_budget(std::string_view text) {
   const bool whole = budget.amount == std::floor(budget.amount);
   if (!(budget.amount > 0) || (budget.unit == Budget::Unit::evaluations && !whole) ||
       (budget.unit == Budget::Unit::percent && budget.amount > 100) || budget.amount > 1e9)
-    throw InputError(
-        fmt::format("budget '{}' must be a number of evaluations (40), a percentage (15%) or seconds (60s)",
-                    brief(text)));
+    throw InputError("budget '{}' must be a number of evaluations (40), a percentage (15%) or seconds (60s)",
+                     brief(text));
   return budget;
 }
 

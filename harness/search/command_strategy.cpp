@@ -90,8 +90,8 @@ class Command final : public Strategy {
   }
 
   [[noreturn]] void fail(const std::string& predicate) const {
-    throw InputError(fmt::format("strategy '{}' {}; its rows are kept, and the same command goes on",
-                                 brief(run_), predicate));
+    throw InputError("strategy '{}' {}; its rows are kept, and the same command goes on", brief(run_),
+                     predicate);
   }
 
   const std::string run_;

@@ -115,8 +115,7 @@ std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesy
     if (std::isfinite(recorded.best_us)) spaces.push_back(std::move(recorded));
   }
   if (spaces.empty())
-    throw InputError(
-        fmt::format("'{}' holds no times of a problem that matches '{}'", csv.string(), brief(pattern)));
+    throw InputError("'{}' holds no times of a problem that matches '{}'", csv.string(), brief(pattern));
   return spaces;
 }
 

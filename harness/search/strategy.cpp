@@ -50,8 +50,7 @@ std::unique_ptr<Strategy> make_strategy(const SearchChoice& choice, SearchSpace 
   if (name == "bayesian") return make_bayesian(space, seed);
   if (name == "guided") return make_guided(space, seed);
   if (name == "command") return make_command(space, choice);
-  throw InputError(
-      fmt::format("unknown strategy '{}'; known are {}", brief(name), fmt::join(strategy_names(), ", ")));
+  throw InputError("unknown strategy '{}'; known are {}", brief(name), fmt::join(strategy_names(), ", "));
 }
 
 }  // namespace warptune

@@ -53,8 +53,8 @@ std::vector<TimedConfig> run_once(const fs::path& program, const fs::path& wisdo
   const int status = std::system((command + " > " + shell_text({log.string()}) + " 2>&1").c_str());
   for (const auto& entry : fs::directory_iterator(folder))
     if (const fs::path csv = entry.path() / (name + ".csv"); fs::exists(csv)) return read_timed_configs(csv);
-  throw InputError(fmt::format("'{}' timed no row again (exit code {}): {}", program.string(),
-                               WIFEXITED(status) ? WEXITSTATUS(status) : -1, last_line(log)));
+  throw InputError("'{}' timed no row again (exit code {}): {}", program.string(),
+                   WIFEXITED(status) ? WEXITSTATUS(status) : -1, last_line(log));
 }
 
 /// Adds the runs. Every row of `rerun` counts as such, of an older program too.
@@ -70,9 +70,9 @@ void expect_comparable(const std::vector<const RowChange*>& rows, const ConfirmO
   for (const RowChange* row : rows)
     if (row->base.sampling != SamplingClass::rerun)
       throw InputError(
-          fmt::format("--confirm: the base's row of {} is a {} of tune, which rerun cannot be compared "
-                      "with; give --base-program, or compare two files of rerun",
-                      row->base.problem, name_of(row->base.sampling)));
+          "--confirm: the base's row of {} is a {} of tune, which rerun cannot be compared "
+          "with; give --base-program, or compare two files of rerun",
+          row->base.problem, name_of(row->base.sampling));
 }
 
 }  // namespace
@@ -104,8 +104,8 @@ Comparison confirm(const Comparison& comparison, const Wisdom& wisdom, const Con
     for (const RowChange* row : rows)
       if (timed.contains(row->row().key())) base.push_back(row->base);
   if (base.empty())
-    throw InputError(fmt::format("--confirm: the rows are from '{}', and this machine has '{}'",
-                                 rows.front()->row().device, again.empty() ? "" : again.front().device));
+    throw InputError("--confirm: the rows are from '{}', and this machine has '{}'",
+                     rows.front()->row().device, again.empty() ? "" : again.front().device);
   CompareOptions compare_options = comparison.options;
   compare_options.interleaved = !options.base_program.empty();
   return confirmed(comparison, compare(grouped(base), again, compare_options));

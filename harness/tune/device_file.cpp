@@ -31,8 +31,8 @@ void expect_device_file(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error) || std::filesystem::is_empty(path, error)) return;
   if (const auto stored = stored_json(path); !stored.is_object() || !stored.contains("name"))
-    throw InputError(fmt::format(
-        "'{}' does not hold the facts of a device; move it away, or choose another --out", path.string()));
+    throw InputError("'{}' does not hold the facts of a device; move it away, or choose another --out",
+                     path.string());
 }
 
 std::optional<DeviceFacts> read_device_file(const std::filesystem::path& path) try {

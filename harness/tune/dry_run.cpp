@@ -146,7 +146,7 @@ void dry_run(const Sweep& whole, const TuneOptions& options) {
     throw no_configuration(sweep, schedule, facts);
   for (const ScheduledProblem& p : schedule)
     if (p.candidates.empty() && !p.why_none.empty() && options.shard.count == 1)
-      print_note(fmt::format("a problem has no configuration: {}", p.why_none));
+      print_note("a problem has no configuration: {}", p.why_none);
   for (const std::string& name : order) variants.add(cells_of(by_variant[name], name, ""));
   variants.add(cells_of(
       total, fmt::format("total of {} problems on {} ({})", schedule.size(), facts.name, facts.arch), ""));

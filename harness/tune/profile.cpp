@@ -28,7 +28,7 @@ void run_profiled(const OpTable& ops, const ProfileTarget& target) {
   const OpEntry& entry = ops.find(target.problem.op);
   const Variant& variant = entry.variant(target.variant);
   if (why_not_here(variant, target.problem, device->facts()))
-    throw InputError(fmt::format("{} does not run on {}", target.name(), device->facts().name));
+    throw InputError("{} does not run on {}", target.name(), device->facts().name);
   const Space space(variant, target.problem, device->facts());
   if (const std::string why = space.why_excluded(target.config); !why.empty()) throw InputError(why);
   const Oracle oracle(*device, entry.op, target.problem, 1);
@@ -45,7 +45,7 @@ void run_profiled(const OpTable& ops, const ProfileTarget& target) {
   plan->launch(args.data(), device->stream());
   device->synchronize();
   if (const Verdict verdict = oracle.compare(set); !verdict.ok)
-    throw CheckError(fmt::format("{} {}: {}", target.name(), target.config.str(), verdict.detail));
+    throw CheckError("{} {}: {}", target.name(), target.config.str(), verdict.detail);
   set.reset_outputs(oracle.specs(), oracle.seed());
   {
     const ProfilerRange recorded(*device);

@@ -33,13 +33,13 @@ bool fits(const Json& value) {
 
 template <class T>
 T read(const Json& value, std::string_view name) {
-  if (!fits<T>(value)) throw ProtocolError(fmt::format("'{}' of a message is {}", name, brief(value.dump())));
+  if (!fits<T>(value)) throw ProtocolError("'{}' of a message is {}", name, brief(value.dump()));
   return value.get<T>();
 }
 
 const Json& field(const Json& json, std::string_view name) {
   if (const auto it = json.find(name); it != json.end()) return *it;  // end() for everything but an object
-  throw ProtocolError(fmt::format("a message has no '{}'", name));
+  throw ProtocolError("a message has no '{}'", name);
 }
 
 /// The field of an object.
@@ -50,7 +50,7 @@ T get(const Json& json, std::string_view name) {
 
 const Json& list(const Json& json, std::string_view name) {
   const Json& value = field(json, name);
-  if (!value.is_array()) throw ProtocolError(fmt::format("'{}' of a message is not a list", name));
+  if (!value.is_array()) throw ProtocolError("'{}' of a message is not a list", name);
   return value;
 }
 
@@ -81,7 +81,7 @@ Assignment assignment(const Json& json, std::string_view name) {
   Assignment values;
   for (const Json& entry : list(json, name)) {
     if (!entry.is_array() || entry.size() != 4)
-      throw ProtocolError(fmt::format("an item of '{}' is not [name, value, label, omitted]", name));
+      throw ProtocolError("an item of '{}' is not [name, value, label, omitted]", name);
     values.set(read<std::string>(entry[0], name), read<std::int64_t>(entry[1], name),
                read<std::string>(entry[2], name), read<bool>(entry[3], name));
   }

@@ -16,9 +16,9 @@
 //           "incumbent":plans, "candidate":plans}
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <stdexcept>
 #include <string_view>
 
+#include "harness/core/error.h"
 #include "harness/core/problem.h"
 #include "harness/llama/step_bench.h"
 #include "harness/measure/bench.h"
@@ -27,8 +27,8 @@
 namespace warptune {
 
 /// A message lacks a field, or has another type there. One sentence that names the field.
-struct ProtocolError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct ProtocolError : TextError {
+  using TextError::TextError;
 };
 
 struct Job {

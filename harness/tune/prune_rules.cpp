@@ -16,8 +16,7 @@ PruneRules::PruneRules(const std::vector<std::string>& conditions) {
     const Expression parsed(condition, "prune condition");
     parsed.resolve(std::vector<Variable>(names.begin(), names.end()), "prune condition");
     if (conditions_.emplace_back(parsed, names).used().empty())
-      throw InputError(
-          fmt::format("prune condition '{}' names none of {}", brief(condition), fmt::join(names, ", ")));
+      throw InputError("prune condition '{}' names none of {}", brief(condition), fmt::join(names, ", "));
     broken({.registers = 32, .occupancy_pct = 100});  // dividing by no spills is a mistake
   }
 }
@@ -29,10 +28,10 @@ std::optional<std::string> PruneRules::broken(const Resources& r) const {
     const double value = condition(values);
     if (std::isnan(value))
       throw InputError(
-          fmt::format("prune condition '{}' is not a number for {} registers, {} bytes of spills, {} "
-                      "bytes of shared memory and an occupancy of {:.4g} %: {}",
-                      brief(condition.expression().text()), r.registers, r.spill_bytes, r.shared_bytes,
-                      r.occupancy_pct, kNotFinite));
+          "prune condition '{}' is not a number for {} registers, {} bytes of spills, {} "
+          "bytes of shared memory and an occupancy of {:.4g} %: {}",
+          brief(condition.expression().text()), r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct,
+          kNotFinite);
     if (value != 0)
       return fmt::format(
           "{} '{}': {} registers, {} bytes of spills, {} bytes of shared memory, occupancy {:.4g} %", kPruned,

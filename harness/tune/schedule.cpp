@@ -130,8 +130,8 @@ std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, 
   const auto shared_space = std::make_shared<const Space>(spaces.of(choice, item.problem));
   const Space& space = *shared_space;
   const auto too_large = [&](std::string_view why) {
-    return InputError(fmt::format("{}: variant '{}/{}' has {} configurations before constraints; {}",
-                                  item.where, item.entry->op.name, variant.name, space.size(), why));
+    return InputError("{}: variant '{}/{}' has {} configurations before constraints; {}", item.where,
+                      item.entry->op.name, variant.name, space.size(), why);
   };
   if (constraint_rows && space.size() > kMaxExcluded)
     throw too_large(fmt::format("at most {} are possible with 'constraint_rows'", kMaxExcluded));
@@ -193,8 +193,8 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
       try {
         total += add_variant(problem, choice, spaces, sweep.constraint_rows);
       } catch (const NotANumber& e) {
-        throw InputError(fmt::format("{}: variant '{}/{}': {}", place_of(e.constraint, choice, item),
-                                     item.entry->op.name, variant.name, e.what()));
+        throw InputError("{}: variant '{}/{}': {}", place_of(e.constraint, choice, item), item.entry->op.name,
+                         variant.name, e.what());
       }
       if (total > kMaxCandidates) {
         double all = 0;
@@ -202,22 +202,21 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
           for (const VariantChoice& c : other.choices)
             if (matches(other, *c.variant) && runs(other, c)) all += size_before_constraints(c);
         throw InputError(
-            fmt::format("{}: more than {} configurations up to here, of {:.16g} before constraints; a "
-                        "sweep takes no more",
-                        item.where, kMaxCandidates, all));
+            "{}: more than {} configurations up to here, of {:.16g} before constraints; a "
+            "sweep takes no more",
+            item.where, kMaxCandidates, all);
       }
     }
     if (!fits && item.named)
-      throw InputError(fmt::format("{}: none of the variants named for op '{}' runs on device '{}' in {}{}",
-                                   item.where, item.entry->op.name, facts.name, name_of(item.problem.dtype),
-                                   runs.sentences().empty() ? "" : "; " + runs.sentences().front()));
+      throw InputError("{}: none of the variants named for op '{}' runs on device '{}' in {}{}", item.where,
+                       item.entry->op.name, facts.name, name_of(item.problem.dtype),
+                       runs.sentences().empty() ? "" : "; " + runs.sentences().front());
     const bool is_optional = is_fused_in_model(item) && problem.candidates.empty();
     if (!problem.counts.empty() && !is_optional) schedule.push_back(std::move(problem));
   }
   if (!any_match && !filter.empty())
-    throw InputError(
-        fmt::format("--filter '{}' matches no op/variant and no problem of this sweep on device '{}'",
-                    brief(filter), facts.name));
+    throw InputError("--filter '{}' matches no op/variant and no problem of this sweep on device '{}'",
+                     brief(filter), facts.name);
   for (const std::string& sentence : runs.sentences()) print_note(sentence);
   return schedule;
 }
@@ -225,19 +224,16 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
 InputError no_configuration(const Sweep& sweep, const Schedule& schedule, const DeviceFacts& facts) {
   const auto excluded =
       std::ranges::find_if(schedule, [](const ScheduledProblem& p) { return !p.why_none.empty(); });
-  return InputError(fmt::format("sweep '{}' has no configuration for device '{}'{}", sweep.name, facts.name,
-                                excluded == schedule.end() ? "" : "; " + excluded->why_none));
+  return InputError("sweep '{}' has no configuration for device '{}'{}", sweep.name, facts.name,
+                    excluded == schedule.end() ? "" : "; " + excluded->why_none);
 }
 
 Shard parse_shard(const std::string& text) {
-  Shard shard;
-  const char *at = text.data(), *end = text.data() + text.size();
-  const auto index = std::from_chars(at, end, shard.index);
-  const bool slash = index.ec == std::errc() && index.ptr != end && *index.ptr == '/';
-  const auto count = slash ? std::from_chars(index.ptr + 1, end, shard.count) : index;
-  if (!slash || count.ec != std::errc() || count.ptr != end || shard.index < 1 || shard.index > shard.count)
-    throw InputError(
-        fmt::format("--shard '{}' must be I/N with I from 1 to N, for example 1/4", brief(text)));
+  const std::vector<std::string> parts = split(text, '/');
+  const Shard shard{.index = parse_number<int>(parts.front()).value_or(0),
+                    .count = parse_number<int>(parts.back()).value_or(0)};
+  if (parts.size() != 2 || shard.index < 1 || shard.index > shard.count)
+    throw InputError("--shard '{}' must be I/N with I from 1 to N, for example 1/4", brief(text));
   return shard;
 }
 
