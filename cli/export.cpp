@@ -71,8 +71,8 @@ void compile_ahead(const OpTable& ops, const Wisdom& wisdom, const std::vector<P
         winners.emplace_back(variant, winner);
         of.push_back(&problem);
       }
-  parallel_for(static_cast<std::int64_t>(winners.size()), jobs, [&](std::int64_t i) {
-    const auto& [variant, winner] = winners[static_cast<std::size_t>(i)];
+  parallel_for(winners.size(), jobs, [&](std::size_t i) {
+    const auto& [variant, winner] = winners[i];
     try {
       inspect(compiler, *variant, *of[static_cast<std::size_t>(i)], winner->config, facts);
     } catch (const std::exception&) {  // the choice reports it

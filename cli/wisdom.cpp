@@ -151,9 +151,8 @@ bool check_wisdom(const WisdomArguments& given) {
   std::vector<Check> checks(winners.size());
   const OpTable& ops = given.kernels.ops();
   const auto jobs = static_cast<int>(std::thread::hardware_concurrency());
-  parallel_for(static_cast<std::int64_t>(winners.size()), jobs, [&](std::int64_t i) {
-    const auto at = static_cast<std::size_t>(i);
-    checks[at] = checked(ops, compiler, winners[at], peaks.value_or(DeviceFacts{}), given.compile);
+  parallel_for(winners.size(), jobs, [&](std::size_t i) {
+    checks[i] = checked(ops, compiler, winners[i], peaks.value_or(DeviceFacts{}), given.compile);
   });
   bool all_hold = true;
   for (std::size_t i = 0; i < winners.size(); ++i) {

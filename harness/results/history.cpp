@@ -172,10 +172,7 @@ std::vector<HistoryFile> history_files(const fs::path& folder) {
 std::vector<HistoryRun> read_history(const std::vector<HistoryFile>& files) {
   std::vector<HistoryRun> read(files.size()), runs;
   const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  parallel_for(static_cast<std::int64_t>(files.size()), threads, [&](std::int64_t i) {
-    const auto at = static_cast<std::size_t>(i);
-    read[at] = RunReader(files[at]).read();
-  });
+  parallel_for(files.size(), threads, [&](std::size_t i) { read[i] = RunReader(files[i]).read(); });
   std::map<std::vector<std::string>, std::size_t> open;  // by what the files of a run have in common
   for (HistoryRun& file : read) {
     const auto [it, is_new] = open.try_emplace(

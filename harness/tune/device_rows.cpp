@@ -86,17 +86,16 @@ void DeviceRows::recognize_code(const Schedule& schedule) {
           !store_.known(key(*p.item, c)))
         unknown.push_back({p.item, &c});
   std::mutex mutex;
-  parallel_for(static_cast<std::int64_t>(unknown.size()),
-               static_cast<int>(std::thread::hardware_concurrency()), [&](std::int64_t i) {
-                 const auto& [item, c] = unknown[static_cast<std::size_t>(i)];
-                 try {
-                   std::string code =
-                       code_hash(compiler_, *c->variant, item->problem, c->config(), facts_.arch);
-                   const std::lock_guard lock(mutex);
-                   code_.emplace(CodeKey{item, c->variant, c->config().str()}, std::move(code));
-                 } catch (const CompileError&) {  // its row gets the error
-                 }
-               });
+  const auto jobs = static_cast<int>(std::thread::hardware_concurrency());
+  parallel_for(unknown.size(), jobs, [&](std::size_t i) {
+    const auto& [item, c] = unknown[i];
+    try {
+      std::string code = code_hash(compiler_, *c->variant, item->problem, c->config(), facts_.arch);
+      const std::lock_guard lock(mutex);
+      code_.emplace(CodeKey{item, c->variant, c->config().str()}, std::move(code));
+    } catch (const CompileError&) {  // its row gets the error
+    }
+  });
 }
 
 const KnownRow* DeviceRows::known(const SweepItem& item, const Candidate& c) const {

@@ -41,8 +41,8 @@ void compile_all(std::vector<SearchedPart>& parts, const OpTable& ops, const Dev
     for (std::size_t i = 0; i < part.plans.size(); ++i) tasks.push_back({&part, i});
   }
   const CompilePool::Compile compile = compile_with(compiler, facts);
-  parallel_for(static_cast<std::int64_t>(tasks.size()), jobs, [&](std::int64_t t) {
-    Task& task = tasks[static_cast<std::size_t>(t)];
+  parallel_for(tasks.size(), jobs, [&](std::size_t t) {
+    Task& task = tasks[t];
     StepPlan& plan = task.part->plans[task.index];
     const Variant& variant = ops.find(plan.problem.op).variant(plan.variant);
     if (!is_compiled(variant)) return;

@@ -225,8 +225,8 @@ StepTuner::StepTuner(const OpTable& ops, const TuneOptions& options, DeviceWorke
 std::string StepTuner::code_of(const StepPlans& step) const {
   std::vector<std::string> codes(step.plans.size());
   const int jobs = compile_jobs(options_.compile_jobs);
-  parallel_for(static_cast<std::int64_t>(codes.size()), jobs, [&](std::int64_t i) {
-    const StepPlan& plan = step.plans[static_cast<std::size_t>(i)];
+  parallel_for(codes.size(), jobs, [&](std::size_t i) {
+    const StepPlan& plan = step.plans[i];
     Winner winner{.problem = plan.problem, .variant = plan.variant, .config = plan.config};
     winner.made_on.arch = worker_.facts().arch;
     const std::string code = code_hash(compiler_, ops_.find(plan.problem.op), winner);
