@@ -1,6 +1,7 @@
 #include "harness/core/yaml_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "harness/core/assignment.h"
 #include "harness/core/input_file.h"
+#include "harness/core/lookup.h"
 
 namespace warptune {
 namespace {
@@ -69,13 +71,12 @@ void YamlReader::fail(const YAML::Node& node, const std::string& sentence) const
 }
 
 void YamlReader::expect_map(const YAML::Node& node, const std::string& what) const {
-  if (!node.IsMap()) fail(node, fmt::format("{} must be a map of names to values", what));
+  if (!node.IsMap()) fail(node, "{} must be a map of names to values", what);
   std::unordered_set<std::string> seen;
   for (const auto& pair : node) {
     const std::string key = text(pair.first, "a key");
-    if (!seen.insert(key).second)
-      fail(pair.first, fmt::format("key '{}' of {} is given twice", brief(key), what));
-    if (pair.second.IsNull()) fail(pair.first, fmt::format("key '{}' of {} has no value", brief(key), what));
+    if (!seen.insert(key).second) fail(pair.first, "key '{}' of {} is given twice", brief(key), what);
+    if (pair.second.IsNull()) fail(pair.first, "key '{}' of {} has no value", brief(key), what);
   }
 }
 
@@ -85,23 +86,40 @@ void YamlReader::expect_keys(const YAML::Node& map, const std::string& what,
   const std::vector<std::string> known(keys.begin(), keys.end());
   for (const auto& pair : map) {
     const std::string key = pair.first.Scalar();
-    if (std::ranges::find(known, key) != known.end()) continue;
-    fail(pair.first, fmt::format("unknown key '{}' in {}{}", brief(key), what, did_you_mean(key, known)));
+    if (contains(known, key)) continue;
+    fail(pair.first, "unknown key '{}' in {}{}", brief(key), what, did_you_mean(key, known));
   }
 }
 
 void YamlReader::expect_list(const YAML::Node& node, const std::string& what) const {
-  if (!node.IsSequence()) fail(node, fmt::format("{} must be a list", what));
-  if (node.size() == 0) fail(node, fmt::format("{} is an empty list; give at least one", what));
+  if (!node.IsSequence()) fail(node, "{} must be a list", what);
+  if (node.size() == 0) fail(node, "{} is an empty list; give at least one", what);
 }
 
 std::string YamlReader::text(const YAML::Node& node, const std::string& what) const {
-  if (!node.IsScalar() || node.Scalar().empty()) fail(node, fmt::format("{} must be a word", what));
+  if (!node.IsScalar() || node.Scalar().empty()) fail(node, "{} must be a word", what);
   return node.Scalar();
 }
 
+std::size_t YamlReader::word(const YAML::Node& node, const std::string& what,
+                             std::initializer_list<std::string_view> words) const {
+  const std::string given = text(node, what);
+  const auto it = std::ranges::find(words, given);
+  if (it != words.end()) return static_cast<std::size_t>(it - words.begin());
+  const std::string_view last = *(words.end() - 1);
+  fail(node, "{} is '{}'; it must be {} or {}", what, brief(given),
+       fmt::join(words.begin(), words.end() - 1, ", "), last);
+}
+
+std::int64_t YamlReader::whole(const YAML::Node& node, const std::string& what, std::int64_t min,
+                               std::int64_t max) const {
+  const std::int64_t value = whole(node, what);
+  if (value < min || value > max) fail(node, "{} is {}; it must be {} to {}", what, value, min, max);
+  return value;
+}
+
 std::int64_t YamlReader::whole(const YAML::Node& node, const std::string& what) const {
-  if (!node.IsScalar()) fail(node, fmt::format("{} must be an integer", what));
+  if (!node.IsScalar()) fail(node, "{} must be an integer", what);
   try {
     return whole_number(node.Scalar(), what);
   } catch (const InputError& e) {
@@ -110,17 +128,14 @@ std::int64_t YamlReader::whole(const YAML::Node& node, const std::string& what) 
 }
 
 bool YamlReader::yes(const YAML::Node& node, const std::string& what) const {
-  const std::string given = text(node, what);
-  if (given != "true" && given != "false")
-    fail(node, fmt::format("{} is '{}'; it must be true or false", what, brief(given)));
-  return given == "true";
+  return word(node, what, {"true", "false"}) == 0;
 }
 
 double YamlReader::positive(const YAML::Node& node, const std::string& what) const {
   double value = 0;
   if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !std::isfinite(value) || value <= 0)
-    fail(node, fmt::format("{}{} must be a number above 0", what,
-                           node.IsScalar() ? fmt::format(" is '{}'; it", brief(node.Scalar())) : ""));
+    fail(node, "{}{} must be a number above 0", what,
+         node.IsScalar() ? fmt::format(" is '{}'; it", brief(node.Scalar())) : "");
   return value;
 }
 
@@ -140,22 +155,19 @@ std::vector<std::string> YamlReader::values(const YAML::Node& node, const std::s
   }
   expect_keys(node, "a range", {"from", "to", "times", "step"});
   if (!node["from"] || !node["to"] || bool(node["times"]) == bool(node["step"]))
-    fail(node,
-         fmt::format("the range of {} must be {{from: A, to: B, times: N}} or {{from: A, to: B, step: N}}",
-                     what));
+    fail(node, "the range of {} must be {{from: A, to: B, times: N}} or {{from: A, to: B, step: N}}", what);
   const std::int64_t from = whole(node["from"], "'from'"), to = whole(node["to"], "'to'");
-  if (to < from) fail(node, fmt::format("the range of {} is empty: {} is above {}", what, from, to));
+  if (to < from) fail(node, "the range of {} is empty: {} is above {}", what, from, to);
   const bool multiply = bool(node["times"]);
   const std::int64_t by = multiply ? whole(node["times"], "'times'") : whole(node["step"], "'step'");
   if (by < (multiply ? 2 : 1))
-    fail(node, fmt::format("'{}' must be at least {}", multiply ? "times" : "step", multiply ? 2 : 1));
+    fail(node, "'{}' must be at least {}", multiply ? "times" : "step", multiply ? 2 : 1);
   if (multiply && from < 1) fail(node, "'from' must be at least 1 where 'times' is given");
   // Unsigned: the difference of two 64-bit numbers may not fit a signed one.
   const std::uint64_t steps =
       (static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from)) / static_cast<std::uint64_t>(by);
   if (!multiply && steps >= kMostSteps)
-    fail(node, fmt::format("the range of {} has {} steps of {}; it must have less than {}", what, steps, by,
-                           kMostSteps));
+    fail(node, "the range of {} has {} steps of {}; it must have less than {}", what, steps, by, kMostSteps);
   for (std::int64_t value = from; value <= to;) {
     texts.push_back(std::to_string(value));
     if (multiply ? value > to / by : value > to - by) break;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/core/brief.h"
@@ -44,7 +45,13 @@ class YamlReader {
   /// Checks that a node is a list with at least one item.
   void expect_list(const YAML::Node& node, const std::string& what) const;
   std::string text(const YAML::Node& node, const std::string& what) const;
+  /// One of these words, as its index.
+  std::size_t word(const YAML::Node& node, const std::string& what,
+                   std::initializer_list<std::string_view> words) const;
   std::int64_t whole(const YAML::Node& node, const std::string& what) const;
+  /// An integer in these bounds.
+  std::int64_t whole(const YAML::Node& node, const std::string& what, std::int64_t min,
+                     std::int64_t max) const;
   /// true or false.
   bool yes(const YAML::Node& node, const std::string& what) const;
   double positive(const YAML::Node& node, const std::string& what) const;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "harness/core/error.h"
+#include "harness/core/text.h"
 #include "harness/device/device.h"
 #include "harness/measure/steady_load.h"
 #include "harness/tune/device_file.h"
@@ -126,11 +127,8 @@ namespace {
 /// Splits "cuda:0,cuda:1" at its commas.
 std::vector<std::string> split_devices(const std::string& devices) {
   std::vector<std::string> names;
-  for (std::size_t at = 0; at <= devices.size();) {
-    const auto comma = std::min(devices.find(',', at), devices.size());
-    if (comma > at) names.push_back(devices.substr(at, comma - at));
-    at = comma + 1;
-  }
+  for (std::string& name : split(devices, ','))
+    if (!name.empty()) names.push_back(std::move(name));
   if (names.empty()) throw InputError("--device is empty; it must be auto, host, cuda:N, all or a list");
   return names;
 }
@@ -141,8 +139,8 @@ std::vector<std::vector<std::string>> devices_of_workers(const std::string& give
   for (const std::string& name : split_devices(given))
     names.insert(names.end(), name.starts_with("cuda:") ? 1 : ranks, name);
   if (names.size() % ranks != 0)
-    throw InputError(fmt::format("device '{}': problems of {} ranks need {} GPUs, one each, or a multiple",
-                                 given, ranks, ranks));
+    throw InputError("device '{}': problems of {} ranks need {} GPUs, one each, or a multiple", given, ranks,
+                     ranks);
   std::vector<std::vector<std::string>> workers;
   for (auto at = names.begin(); at != names.end(); at += static_cast<std::ptrdiff_t>(ranks))
     workers.emplace_back(at, at + static_cast<std::ptrdiff_t>(ranks));
@@ -155,8 +153,8 @@ std::unique_ptr<DeviceWorker> started(const TuneOptions& options, const std::vec
     return std::make_unique<DeviceWorker>(options, devices, kernels);
   } catch (const InputError& e) {
     if (devices.size() == 1) throw;
-    throw InputError(fmt::format("problems of {} ranks need {} devices of one kind: {}", devices.size(),
-                                 devices.size(), e.what()));
+    throw InputError("problems of {} ranks need {} devices of one kind: {}", devices.size(), devices.size(),
+                     e.what());
   }
 }
 
@@ -177,8 +175,7 @@ std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, con
       const std::string& id = worker->ids()[rank];
       const bool is_shared = options.may_share || (rank > 0 && worker->facts().backend == Backend::host);
       if (!used.insert(id).second && !is_shared)
-        throw InputError(
-            fmt::format("device '{}' is given twice ({} {})", devices[rank], worker->facts().name, id));
+        throw InputError("device '{}' is given twice ({} {})", devices[rank], worker->facts().name, id);
     }
     workers.push_back(std::move(worker));
   };
@@ -195,7 +192,7 @@ std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, con
     }
   } catch (const InputError& e) {  // no further GPU
     if (workers.empty())
-      throw InputError(fmt::format("device 'all' means every GPU, and {}; for the CPU say host", e.what()));
+      throw InputError("device 'all' means every GPU, and {}; for the CPU say host", e.what());
   }
   return workers;
 }

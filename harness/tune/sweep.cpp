@@ -7,6 +7,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/op.h"
 #include "harness/core/yaml_reader.h"
 #include "harness/custom/kernel_files.h"
@@ -14,7 +15,6 @@
 #include "harness/results/sweep_file.h"
 #include "harness/tune/sweep_models.h"
 #include "harness/tune/sweep_settings.h"
-#include "harness/tune/sweep_variants.h"
 
 namespace warptune {
 namespace {
@@ -31,8 +31,7 @@ constexpr double kMaxBytes = 1LL << 43;  // more than any memory; limit of a ten
 void check_size(const Op& op, const Problem& problem) {
   const auto too_large = [&](const std::string& what, double bytes) {
     if (bytes > kMaxBytes)
-      throw InputError(
-          fmt::format("{} of {} takes {:.3g} bytes, more than any memory", what, problem.key(), bytes));
+      throw InputError("{} of {} takes {:.3g} bytes, more than any memory", what, problem.key(), bytes);
   };
   too_large("a launch", op.cost(problem).bytes);
   for (const TensorSpec& spec : op.tensors(problem, 0)) {
@@ -86,30 +85,27 @@ class Loader {
     if (root["dtypes"]) dtypes_ = dtypes_of(yaml_, root["dtypes"]);
     if (!root["ops"] && !root["models"] && !root["steps"])
       yaml_.fail(root, "a sweep needs 'ops', 'models' or 'steps'");
-    if (root["ops"]) {
-      yaml_.expect_list(root["ops"], "'ops'");
-      for (const YAML::Node& node : root["ops"]) read_op(node);
-    }
-    if (root["models"]) {
-      yaml_.expect_list(root["models"], "'models'");
-      for (const YAML::Node& node : root["models"]) read_model(node);
-    }
-    if (root["steps"]) {
-      yaml_.expect_list(root["steps"], "'steps'");
-      for (const YAML::Node& node : root["steps"]) read_steps(node);
-    }
+    read_list(root["ops"], "'ops'", &Loader::read_op);
+    read_list(root["models"], "'models'", &Loader::read_model);
+    read_list(root["steps"], "'steps'", &Loader::read_steps);
     if (root["tune"]) read_tune(root["tune"]);
     for (const auto& [tensor, used] : inputs_used_)
-      if (!used) yaml_.fail(root["inputs"], fmt::format("no problem has an input '{}'", brief(tensor)));
+      if (!used) yaml_.fail(root["inputs"], "no problem has an input '{}'", brief(tensor));
     return std::move(sweep_);
   }
 
  private:
+  void read_list(const YAML::Node& list, const char* what, void (Loader::*read)(const YAML::Node&)) {
+    if (!list) return;
+    yaml_.expect_list(list, what);
+    for (const YAML::Node& node : list) (this->*read)(node);
+  }
+
   void read_name(const YAML::Node& root) {
     const YAML::Node named = root["name"];
     if (named) sweep_.name = yaml_.text(named, "'name'");
     if (const std::string fault = fault_of_sweep_name(sweep_.name); !fault.empty())
-      yaml_.fail(named ? named : root, fmt::format("'name' is '{}'; {}", brief(sweep_.name), fault));
+      yaml_.fail(named ? named : root, "'name' is '{}'; {}", brief(sweep_.name), fault);
   }
 
   void read_tune(const YAML::Node& node) {
@@ -119,8 +115,8 @@ class Loader {
       sweep_.share.push_back(yaml_.text(dim, "a dim of 'share'"));
       const auto has = [&](const SweepItem& item) { return item.entry->op.find_dim(sweep_.share.back()); };
       if (std::ranges::none_of(sweep_.items, has))
-        yaml_.fail(dim, fmt::format("'share' names '{}', and no op of the sweep has that dim",
-                                    brief(sweep_.share.back())));
+        yaml_.fail(dim, "'share' names '{}', and no op of the sweep has that dim",
+                   brief(sweep_.share.back()));
     }
   }
 
@@ -139,7 +135,7 @@ class Loader {
     if (!options_.inputs.empty()) {
       const auto names = names_of(op.tensors(problem, 0));
       for (const InputChange& change : options_.inputs)
-        if (std::ranges::find(names, change.tensor) != names.end()) {
+        if (contains(names, change.tensor)) {
           inputs.push_back(change);
           inputs_used_[change.tensor] = true;
         }
@@ -163,8 +159,8 @@ class Loader {
       const std::string name = pair.first.Scalar();
       if (!op.find_dim(name)) {
         const auto known = names_of(op.dims);
-        yaml_.fail(pair.first, fmt::format("op '{}' has no dim '{}'{}", op.name, brief(name),
-                                           did_you_mean(name, known, "its dims are")));
+        yaml_.fail(pair.first, "op '{}' has no dim '{}'{}", op.name, brief(name),
+                   did_you_mean(name, known, "its dims are"));
       }
       auto values = yaml_.values(pair.second, fmt::format("dim '{}'", name));
       for (const std::string& value : values) yaml_.at(pair.second, [&] { check_value(op, name, value); });
@@ -192,8 +188,8 @@ class Loader {
   void expect_possible(const YAML::Node& node, double problems) {
     counted_ += problems;
     if (problems > kMaxProblems || counted_ > kMaxRepeated)
-      yaml_.fail(node, fmt::format("{:.16g} problems; a sweep takes at most {}",
-                                   problems > kMaxProblems ? problems : counted_, kMaxProblems));
+      yaml_.fail(node, "{:.16g} problems; a sweep takes at most {}",
+                 problems > kMaxProblems ? problems : counted_, kMaxProblems);
   }
 
   /// The problem; throws InputError where its sizes exceed any memory.
@@ -207,9 +203,9 @@ class Loader {
   static void check_value(const Op& op, const std::string& name, const std::string& text) {
     const Dim& dim = *op.find_dim(name);
     if (!dim.labels.empty()) {
-      if (std::ranges::find(dim.labels, text) == dim.labels.end())
-        throw InputError(fmt::format("dim '{}' of op '{}' is '{}'; it must be one of {}", name, op.name,
-                                     brief(text), listed(dim.labels)));
+      if (!contains(dim.labels, text))
+        throw InputError("dim '{}' of op '{}' is '{}'; it must be one of {}", name, op.name, brief(text),
+                         listed(dim.labels));
       return;
     }
     check_dim(op, dim, whole_number(text, fmt::format("dim '{}' of op '{}'", name, op.name)));
@@ -231,7 +227,7 @@ class Loader {
     item.choices = item.named ? read_variants(yaml_, node["variants"], entry) : all_variants(entry);
     if (node["skip"]) skip(skip_patterns(yaml_, node["skip"]), item);
     if (node["constraints"]) add_constraints(yaml_, node["constraints"], entry, item.choices);
-    if (!node["problems"]) yaml_.fail(node, fmt::format("op '{}' needs 'problems'", entry.op.name));
+    if (!node["problems"]) yaml_.fail(node, "op '{}' needs 'problems'", entry.op.name);
     yaml_.expect_list(node["problems"], "'problems'");
     for (const YAML::Node& map : node["problems"]) {
       auto count = static_cast<double>(dtypes.size());
@@ -273,7 +269,7 @@ class Loader {
 
     const auto kinds = static_cast<double>(dtypes.size());
     if (const double given = kinds * model.given_count(); given > kMaxGiven)
-      yaml_.fail(node, fmt::format("{:.16g} problems; a sweep takes at most {}", given, kMaxProblems));
+      yaml_.fail(node, "{:.16g} problems; a sweep takes at most {}", given, kMaxProblems);
     double problems = 0;
     for (const DType dtype : dtypes) problems += model.least_problems(dtype);
     expect_possible(node, problems);
@@ -281,7 +277,7 @@ class Loader {
       for (const std::int64_t batch : model.batches)
         for (auto& [problem, share] : yaml_.at(node, [&] { return model.problems(*ops_, dtype, batch); })) {
           const OpEntry& entry = op_of(node, problem.op);
-          if (!ops.empty() && std::ranges::find(ops, &entry) == ops.end()) continue;
+          if (!ops.empty() && !contains(ops, &entry)) continue;
           yaml_.at(node, [&] { check_size(entry.op, problem); });
           SweepItem item{.entry = &entry, .problem = std::move(problem), .options = options};
           const auto it = std::ranges::find(named, &entry, [](const auto& pair) { return pair.first; });
@@ -309,7 +305,7 @@ class Loader {
       step.candidates =
           node["candidates"] ? count_of(yaml_, node["candidates"], "candidates") : std::max(finalists_, 1);
       if (sweep_.steps.size() == kMaxSteps)
-        yaml_.fail(node, fmt::format("more than {} steps up to here; a sweep takes no more", kMaxSteps));
+        yaml_.fail(node, "more than {} steps up to here; a sweep takes no more", kMaxSteps);
       sweep_.steps.push_back(std::move(step));
     }
   }
@@ -331,21 +327,18 @@ class Loader {
         index_of_item_.try_emplace({item.problem.key(), item.options.cache}, sweep_.items.size());
     if (is_new) {
       if (sweep_.items.size() == kMaxProblems)
-        yaml_.fail(from,
-                   fmt::format("more than {} problems up to here; a sweep takes no more", kMaxProblems));
+        yaml_.fail(from, "more than {} problems up to here; a sweep takes no more", kMaxProblems);
       sweep_.items.push_back(std::move(item));
       return;
     }
     SweepItem& known = sweep_.items[at->second];
     if (known.options.inputs != item.options.inputs)
-      yaml_.fail(from,
-                 fmt::format("{} comes up again with other 'inputs'; their rows need a sweep of their own",
-                             item.problem.key()));
+      yaml_.fail(from, "{} comes up again with other 'inputs'; their rows need a sweep of their own",
+                 item.problem.key());
     known.share = std::max(known.share, item.share);
     auto& choices = known.choices;
     for (VariantChoice& choice : item.choices)
-      if (std::ranges::find(choices, choice.variant, &VariantChoice::variant) == choices.end())
-        choices.push_back(std::move(choice));
+      if (!contains(choices, choice.variant, &VariantChoice::variant)) choices.push_back(std::move(choice));
   }
 
   const OpTable* ops_;  // with the kernels of the sweep
@@ -372,9 +365,8 @@ int ranks_of(const Sweep& sweep) {
     const std::int64_t own = ranks_of(problem);
     if (own == 1 || own == ranks) return;
     if (ranks > 1)
-      throw InputError(fmt::format("{}{} is for {} ranks, {} for {}; a sweep has one number of ranks",
-                                   where.empty() ? "" : where + ": ", problem.key(), own, first.key(),
-                                   ranks));
+      throw InputError("{}{} is for {} ranks, {} for {}; a sweep has one number of ranks",
+                       where.empty() ? "" : where + ": ", problem.key(), own, first.key(), ranks);
     first = problem;
     ranks = own;
   };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/core/brief.h"
+#include "harness/core/lookup.h"
 #include "harness/core/op.h"
 #include "harness/llama/gguf.h"
 #include "harness/llama/model_problems.h"
@@ -25,7 +26,7 @@ std::vector<std::int64_t> counts(const YamlReader& yaml, const YAML::Node& node,
   for (const std::string& text : yaml.values(node[key], what)) {
     const std::int64_t value = yaml.at(node[key], [&] { return whole_number(text, what); });
     if (value < 1 || value > kLargestDim)
-      yaml.fail(node[key], fmt::format("{} is {}; it must be 1 to {}", what, value, kLargestDim));
+      yaml.fail(node[key], "{} is {}; it must be 1 to {}", what, value, kLargestDim);
     values.push_back(value);
   }
   return values;
@@ -33,7 +34,7 @@ std::vector<std::int64_t> counts(const YamlReader& yaml, const YAML::Node& node,
 
 bool is_preset(const std::string& name) {
   const auto presets = preset_names();
-  return std::ranges::find(presets, name) != presets.end();
+  return contains(presets, name);
 }
 
 /// A preset, or a checkpoint, a folder or a GGUF file, below `below`.
@@ -45,30 +46,25 @@ std::string full_name(const YamlReader& yaml, const YAML::Node& node, const std:
   if (std::filesystem::is_directory(folder, no_such_name) || is_gguf(folder)) return folder.string();
   const auto presets = preset_names();
   const std::string hint = near_miss(name, presets);
-  yaml.fail(node, fmt::format("unknown model '{}'{}", brief(name),
-                              hint.empty() ? fmt::format("; known are {}, or a folder beside this file "
-                                                         "with a config.json, or a GGUF file",
-                                                         listed(presets))
-                                           : hint));
+  yaml.fail(node, "unknown model '{}'{}", brief(name),
+            hint.empty() ? fmt::format("; known are {}, or a folder beside this file "
+                                       "with a config.json, or a GGUF file",
+                                       listed(presets))
+                         : hint);
 }
 
 KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node, const ModelConfig& model) {
   KvFormat format;
   if (const YAML::Node kind = node["kv_dtype"]) {
-    const std::string text = yaml.text(kind, "'kv_dtype'");
-    if (text != "same" && text != "int8" && text != "fp8")
-      yaml.fail(kind, fmt::format("'kv_dtype' is '{}'; it must be same, int8 or fp8", brief(text)));
-    if (text != "same") format.quantized = text == "int8" ? DType::int8 : DType::fp8;
+    const std::size_t word = yaml.word(kind, "'kv_dtype'", {"same", "int8", "fp8"});
+    if (word > 0) format.quantized = word == 1 ? DType::int8 : DType::fp8;
   }
   if (const YAML::Node layout = node["k_layout"]) {
-    const std::string text = yaml.text(layout, "'k_layout'");
-    if (text != "sd" && text != "dsx")
-      yaml.fail(layout, fmt::format("'k_layout' is '{}'; it must be sd or dsx", brief(text)));
-    if (text == "dsx") format.k_layout = KLayout::dsx;
+    format.k_layout = static_cast<KLayout>(yaml.word(layout, "'k_layout'", {"sd", "dsx"}));
   }
   const auto one = [&](const char* key) {
     const auto values = counts(yaml, node, key, {0});
-    if (values.size() != 1) yaml.fail(node[key], fmt::format("'{}' of a model is one number", key));
+    if (values.size() != 1) yaml.fail(node[key], "'{}' of a model is one number", key);
     return static_cast<int>(values[0]);
   };
   format.page_size = one("page_size");
@@ -141,7 +137,7 @@ std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& n
                    {"model", "ranks", "batch", "context", "weights", "kv_dtype", "k_layout", "page_size",
                     "window", "dtypes", "candidates"});
   for (const char* key : {"model", "context"})
-    if (!node[key]) yaml.fail(node, fmt::format("an item of 'steps' needs '{}'", key));
+    if (!node[key]) yaml.fail(node, "an item of 'steps' needs '{}'", key);
   StepItem step{.model = full_name(yaml, node["model"], yaml.text(node["model"], "'model'"), folder)};
   step.where = yaml.where(node);
   step.spec.model = part_of(yaml, node, yaml.at(node["model"], [&] { return model_named(step.model); }));
@@ -149,8 +145,7 @@ std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& n
   const auto batches = counts(yaml, node, "batch", {1}), contexts = counts(yaml, node, "context");
   const auto limit = [&](const char* key, const std::vector<std::int64_t>& values, std::int64_t most) {
     for (const std::int64_t value : values)
-      if (value > most)
-        yaml.fail(node[key], fmt::format("'{}' of a step is {}; it must be at most {}", key, value, most));
+      if (value > most) yaml.fail(node[key], "'{}' of a step is {}; it must be at most {}", key, value, most);
   };
   limit("batch", batches, kMaxStepBatch);
   limit("context", contexts, kMaxStepContext);
@@ -175,8 +170,7 @@ ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
   const std::string full = full_name(yaml, node["model"], name, folder);
   const ModelConfig model = part_of(yaml, node, yaml.at(node["model"], [&] { return model_named(full); }));
   if (!node["context"] && !node["prompt_len"])
-    yaml.fail(node, fmt::format("model '{}' needs 'context' (decode), 'prompt_len' (prefill) or both",
-                                brief(name)));
+    yaml.fail(node, "model '{}' needs 'context' (decode), 'prompt_len' (prefill) or both", brief(name));
   return {.model = model,
           .batches = counts(yaml, node, "batch", {1}),
           .contexts = counts(yaml, node, "context"),

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 
 #include "harness/core/brief.h"
+#include "harness/core/lookup.h"
 #include "harness/core/pattern.h"
 #include "harness/measure/statistics.h"
 #include "harness/search/strategy.h"
@@ -19,14 +19,14 @@ std::string device_of(const YamlReader& yaml, const YAML::Node& node) {
   static const Pattern good("all|(auto|host|cuda:[0-9]+)(,(auto|host|cuda:[0-9]+))*", "'device'");
   constexpr std::size_t kMaxBytes = 1000;
   if (device.size() > kMaxBytes || !good.matches(device))
-    yaml.fail(node, fmt::format("'device' is '{}'; it must be auto, host, cuda:N, all, or a list with commas",
-                                brief(device)));
+    yaml.fail(node, "'device' is '{}'; it must be auto, host, cuda:N, all, or a list with commas",
+              brief(device));
   return device;
 }
 
 std::uint64_t seed_of(const YamlReader& yaml, const YAML::Node& node) {
   const std::int64_t seed = yaml.whole(node, "'seed'");
-  if (seed < 0) yaml.fail(node, fmt::format("'seed' is {}; it must be 0 or more", seed));
+  if (seed < 0) yaml.fail(node, "'seed' is {}; it must be 0 or more", seed);
   return static_cast<std::uint64_t>(seed);
 }
 
@@ -38,8 +38,8 @@ void read_sampling(const YamlReader& yaml, const YAML::Node& node, BenchOptions&
     const std::int64_t n = yaml.whole(node["min_samples"], "'min_samples'");
     if (n < kMinSamplesForInterval || n > 100000)
       yaml.fail(node["min_samples"],
-                fmt::format("'min_samples' is {}; it must be {} to 100000 (fewer give no 95 % interval)", n,
-                            kMinSamplesForInterval));
+                "'min_samples' is {}; it must be {} to 100000 (fewer give no 95 % interval)", n,
+                kMinSamplesForInterval);
     options.min_samples = static_cast<int>(n);
   }
 }
@@ -51,9 +51,8 @@ SearchChoice search_of(const YamlReader& yaml, const YAML::Node& node) {
   if (!name) yaml.fail(node, "'strategy' needs 'name'");
   search.strategy = yaml.text(name, "'strategy'");
   const auto& known = strategy_names();
-  if (std::ranges::find(known, search.strategy) == known.end())
-    yaml.fail(name, fmt::format("unknown strategy '{}'{}", brief(search.strategy),
-                                did_you_mean(search.strategy, known)));
+  if (!contains(known, search.strategy))
+    yaml.fail(name, "unknown strategy '{}'{}", brief(search.strategy), did_you_mean(search.strategy, known));
   if (search.strategy != "exhaustive") search.budget = parse_budget("15%");
   const bool is_command = search.strategy == "command";
   if (is_command != (node.IsMap() && node["run"]))
@@ -78,18 +77,11 @@ std::vector<std::string> prune_of(const YamlReader& yaml, const YAML::Node& node
 }
 
 Objective objective_of(const YamlReader& yaml, const YAML::Node& node) {
-  const std::string text = yaml.text(node, "'objective'");
-  if (text == "time") return Objective::time;
-  if (text == "energy") return Objective::energy;
-  if (text == "edp") return Objective::edp;
-  yaml.fail(node, fmt::format("'objective' is '{}'; it must be time, energy or edp", brief(text)));
+  return static_cast<Objective>(yaml.word(node, "'objective'", {"time", "energy", "edp"}));
 }
 
 CacheMode cache_of(const YamlReader& yaml, const YAML::Node& node) {
-  const std::string text = yaml.text(node, "'cache'");
-  const auto cache = cache_mode_of(text);
-  if (!cache) yaml.fail(node, fmt::format("'cache' is '{}'; it must be cold or hot", brief(text)));
-  return *cache;
+  return yaml.word(node, "'cache'", {"cold", "hot"}) == 0 ? CacheMode::cold : CacheMode::hot;
 }
 
 namespace {
@@ -104,7 +96,7 @@ double any_number(const YamlReader& yaml, const YAML::Node& node, const std::str
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0')
-    yaml.fail(node, fmt::format("{} is '{}'; it must be a number, inf, -inf or nan", what, brief(given)));
+    yaml.fail(node, "{} is '{}'; it must be a number, inf, -inf or nan", what, brief(given));
   return value;
 }
 
@@ -118,14 +110,13 @@ InputChanges inputs_of(const YamlReader& yaml, const YAML::Node& node, InputChan
     yaml.expect_keys(change, fmt::format("'{}' of 'inputs'", brief(tensor)), {"scale", "value", "every"});
     InputChange wanted{.tensor = tensor};
     if (!change["scale"] && !change["value"])
-      yaml.fail(change, fmt::format("'{}' of 'inputs' needs 'scale' or 'value'", brief(tensor)));
+      yaml.fail(change, "'{}' of 'inputs' needs 'scale' or 'value'", brief(tensor));
     if (change["scale"]) wanted.scale = yaml.positive(change["scale"], "'scale'");
     if (change["value"]) wanted.value = any_number(yaml, change["value"], "'value'");
     if (change["every"]) {
       if (!wanted.value) yaml.fail(change["every"], "'every' needs 'value'");
       wanted.every = yaml.whole(change["every"], "'every'");
-      if (wanted.every < 1)
-        yaml.fail(change["every"], fmt::format("'every' is {}; it must be 1 or more", wanted.every));
+      if (wanted.every < 1) yaml.fail(change["every"], "'every' is {}; it must be 1 or more", wanted.every);
     }
     std::erase_if(inputs, [&](const InputChange& other) { return other.tensor == tensor; });
     inputs.push_back(std::move(wanted));
@@ -134,16 +125,11 @@ InputChanges inputs_of(const YamlReader& yaml, const YAML::Node& node, InputChan
 }
 
 int max_configs_of(const YamlReader& yaml, const YAML::Node& node) {
-  const std::int64_t count = yaml.whole(node, "'max_configs'");
-  if (count < 1 || count > 1000000)
-    yaml.fail(node, fmt::format("'max_configs' is {}; it must be 1 to 1000000", count));
-  return static_cast<int>(count);
+  return static_cast<int>(yaml.whole(node, "'max_configs'", 1, 1000000));
 }
 
 int count_of(const YamlReader& yaml, const YAML::Node& node, const char* key) {
-  const std::int64_t n = yaml.whole(node, fmt::format("'{}'", key));
-  if (n < 1 || n > 64) yaml.fail(node, fmt::format("'{}' is {}; it must be 1 to 64", key, n));
-  return static_cast<int>(n);
+  return static_cast<int>(yaml.whole(node, fmt::format("'{}'", key), 1, 64));
 }
 
 std::vector<DType> dtypes_of(const YamlReader& yaml, const YAML::Node& node) {

@@ -1,7 +1,8 @@
 #pragma once
-// The settings of a sweep's file: everything but ops and models. Each function reads one key and throws
-// InputError with file and line.
+// Parts of a sweep's file: its settings, and the variants of an op with the parameter values and constraints
+// that the file gives them. Each function throws InputError with file and line.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,14 @@ InputChanges inputs_of(const YamlReader& yaml, const YAML::Node& node, InputChan
 /// The value of `key`, 1 to 64.
 int count_of(const YamlReader& yaml, const YAML::Node& node, const char* key);
 std::vector<DType> dtypes_of(const YamlReader& yaml, const YAML::Node& node);
+
+/// A name or a list; each item is a name or {name: {parameters: {...}, constraints: [...]}}, none twice.
+std::vector<VariantChoice> read_variants(const YamlReader& yaml, const YAML::Node& node,
+                                         const OpEntry& entry);
+std::vector<VariantChoice> all_variants(const OpEntry& entry);
+/// Adds each constraint to the variants that have all its names; a constraint that fits no variant is an
+/// error.
+void add_constraints(const YamlReader& yaml, const YAML::Node& node, const OpEntry& entry,
+                     std::span<VariantChoice> choices);
 
 }  // namespace warptune

@@ -1,5 +1,4 @@
-#include "harness/tune/sweep_variants.h"
-
+// The variants of a sweep's file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +7,8 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/expression.h"
+#include "harness/core/lookup.h"
+#include "harness/tune/sweep_settings.h"
 
 namespace warptune {
 namespace {
@@ -16,14 +17,13 @@ std::int64_t parameter_value(const YamlReader& yaml, const YAML::Node& node, con
                              const std::string& text) {
   if (const auto labeled = value_of_label(parameter, text)) return *labeled;
   if (!parameter.labels.empty())
-    yaml.fail(node, fmt::format("parameter '{}' is '{}'; it must be one of {}", parameter.name, brief(text),
-                                listed(offered_labels(parameter))));
+    yaml.fail(node, "parameter '{}' is '{}'; it must be one of {}", parameter.name, brief(text),
+              listed(offered_labels(parameter)));
   const std::int64_t value =
       yaml.at(node, [&] { return whole_number(text, fmt::format("parameter '{}'", parameter.name)); });
-  const bool zero = std::ranges::find(parameter.values, 0) != parameter.values.end();
+  const bool zero = contains(parameter.values, 0);
   if (value < (zero ? 0 : 1))
-    yaml.fail(node, fmt::format("parameter '{}' is {}; it must be at least {}", parameter.name, value,
-                                zero ? 0 : 1));
+    yaml.fail(node, "parameter '{}' is {}; it must be at least {}", parameter.name, value, zero ? 0 : 1);
   return value;
 }
 
@@ -33,11 +33,10 @@ VariantChoice choice_of(const YamlReader& yaml, const YAML::Node& node, const Op
   if (!variant) {
     for (const OptionalVariant& optional : entry.optional_variants)
       if (optional.name == name)
-        yaml.fail(node, fmt::format("op '{}' has no variant '{}' here: {}", entry.op.name, name,
-                                    optional.why_missing));
+        yaml.fail(node, "op '{}' has no variant '{}' here: {}", entry.op.name, name, optional.why_missing);
     const auto known = names_of(entry.variants);
-    yaml.fail(node, fmt::format("op '{}' has no variant '{}'{}", entry.op.name, brief(name),
-                                did_you_mean(name, known, "it has")));
+    yaml.fail(node, "op '{}' has no variant '{}'{}", entry.op.name, brief(name),
+              did_you_mean(name, known, "it has"));
   }
   return {.variant = variant, .overrides = {}, .constraints = {}};
 }
@@ -60,8 +59,8 @@ VariantChoice read_variant(const YamlReader& yaml, const YAML::Node& node, const
       const auto it = std::ranges::find(variant.parameters, name, &Parameter::name);
       if (it == variant.parameters.end()) {
         const auto known = names_of(variant.parameters);
-        yaml.fail(pair.first, fmt::format("variant '{}/{}' has no parameter '{}'{}", entry.op.name,
-                                          variant.name, brief(name), did_you_mean(name, known, "it has")));
+        yaml.fail(pair.first, "variant '{}/{}' has no parameter '{}'{}", entry.op.name, variant.name,
+                  brief(name), did_you_mean(name, known, "it has"));
       }
       Override values{.parameter = name, .values = {}};
       for (const std::string& text : yaml.values(pair.second, fmt::format("parameter '{}'", name)))
@@ -99,8 +98,8 @@ std::vector<VariantChoice> read_variants(const YamlReader& yaml, const YAML::Nod
   std::vector<VariantChoice> choices;
   for (const YAML::Node& item : yaml.items(node, "'variants'")) {
     VariantChoice choice = read_variant(yaml, item, entry);
-    if (std::ranges::find(choices, choice.variant, &VariantChoice::variant) != choices.end())
-      yaml.fail(item, fmt::format("variant '{}' is given twice", choice.variant->name));
+    if (contains(choices, choice.variant, &VariantChoice::variant))
+      yaml.fail(item, "variant '{}' is given twice", choice.variant->name);
     choices.push_back(std::move(choice));
   }
   return choices;

@@ -23,6 +23,7 @@ constexpr double kRestartSeconds = 60;
 constexpr int kTries = 3;              // attempts at a job whose process someone else killed
 constexpr double kTurnSeconds = 0.02;  // to wait for one rank before looking at the next
 constexpr double kFailureSeconds = 5;  // for the other ranks to answer after one has failed
+constexpr std::size_t kStderrTail = 400;
 
 std::vector<std::string> worker_command(const std::filesystem::path& program, const KernelFiles& kernels) {
   std::vector<std::string> words = {program.string(), "worker"};
@@ -35,6 +36,30 @@ std::vector<std::string> worker_command(const std::filesystem::path& program, co
 
 /// A name that no other group has.
 std::string new_group_name() { return fmt::format("{}-{:08x}", ::getpid(), std::random_device{}()); }
+
+/// A message of a process, or why there is none: it is late, or has ended.
+struct Reply {
+  Kind kind = Kind::line;
+  Json message = {};
+  std::string why = {};
+  bool is_killed = false;  // by a SIGKILL of someone else
+};
+
+/// The next message. Skips lines that a library prints.
+Reply receive_from(LineProcess& process, double seconds) {
+  const Stopwatch watch;
+  for (;;) {
+    const LineProcess::Answer answer = process.next_line(seconds - watch.seconds());
+    if (answer.kind == Kind::line) {
+      if (auto message = message_of(answer.text)) return {.message = std::move(*message)};
+      continue;
+    }
+    std::string why = "the worker " + answer.text;
+    if (const std::string& errors = process.errors(); !errors.empty())
+      why += ": " + errors.substr(errors.size() - std::min(errors.size(), kStderrTail));
+    return {.kind = answer.kind, .why = std::move(why), .is_killed = answer.is_killed};
+  }
+}
 
 /// A field of a message that may lack it.
 std::string text_or(const Json& message, const char* name, const char* otherwise) {
@@ -60,7 +85,7 @@ void WorkerGroup::end() {
 }
 
 void WorkerGroup::send(const Json& message) {
-  for (WorkerProcess& process : processes_) process.send(message);
+  for (LineProcess& process : processes_) process.send(message.dump());
 }
 
 std::string WorkerGroup::named(std::size_t rank, const std::string& text) const {
@@ -85,7 +110,7 @@ WorkerGroup::Replies WorkerGroup::receive(double seconds) {
   };
   for (std::size_t rank = 0; messages.size() < ranks; rank = (rank + 1) % ranks) {
     if (messages.contains(rank)) continue;
-    WorkerProcess::Reply reply = processes_[rank].receive(std::min(limit - watch.seconds(), turn));
+    Reply reply = receive_from(processes_[rank], std::min(limit - watch.seconds(), turn));
     if (reply.kind == Kind::line) {
       const Json& message = messages[rank] = std::move(reply.message);
       if (is_last(message)) return alone(rank);
@@ -108,18 +133,16 @@ WorkerGroup::Replies WorkerGroup::receive(double seconds) {
 WorkerGroup::ByRank<Json> WorkerGroup::expect(const std::string& type, double seconds) {
   Replies replies = receive(seconds);
   if (replies.kind == Kind::late)
-    throw std::runtime_error(
-        fmt::format("device '{}' did not answer within {:.0f} seconds", devices_[replies.rank], seconds));
+    throw TextError("device '{}' did not answer within {:.0f} seconds", devices_[replies.rank], seconds);
   if (replies.kind == Kind::ended) throw std::runtime_error(replies.why);
   for (const auto& [rank, json] : replies.messages) {
     const std::string given = json.at("type");
     if (given == "error") {
       const std::string message = text_or(json, "message", "");
       if (is_true(json, "input")) throw InputError(message);
-      throw std::runtime_error(fmt::format("device '{}': {}", devices_[rank], message));
+      throw TextError("device '{}': {}", devices_[rank], message);
     }
-    if (given != type)
-      throw std::runtime_error(fmt::format("a worker answered '{}' instead of '{}'", brief(given), type));
+    if (given != type) throw TextError("a worker answered '{}' instead of '{}'", brief(given), type);
   }
   return std::move(replies.messages);
 }
@@ -146,8 +169,8 @@ DeviceFacts WorkerGroup::start(double seconds) {
     const DeviceFacts facts = facts_of(json);
     if (rank == 0) first = facts;
     if (facts.name != first.name || facts.arch != first.arch)
-      throw InputError(fmt::format("device '{}' is {} ({}) and '{}' is {} ({})", devices_[0], first.name,
-                                   first.arch, devices_[rank], facts.name, facts.arch));
+      throw InputError("device '{}' is {} ({}) and '{}' is {} ({})", devices_[0], first.name, first.arch,
+                       devices_[rank], facts.name, facts.arch);
     ids_.push_back(facts.id);
   }
   if (peaks_) send_peaks();
@@ -273,8 +296,7 @@ std::vector<FinalistTimes> WorkerGroup::run(const FinalistsJob& job, double seco
   const auto times = answers(to_json(job), "finalists", seconds, [&](const Json& json) {
     auto list = finalist_times_of(json);
     if (list.size() != job.finalists.size())
-      throw ProtocolError(
-          fmt::format("a worker timed {} finalists of {}", list.size(), job.finalists.size()));
+      throw ProtocolError("a worker timed {} finalists of {}", list.size(), job.finalists.size());
     return list;
   });
   std::vector<FinalistTimes> worst(job.finalists.size());

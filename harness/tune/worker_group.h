@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "harness/core/line_process.h"
 #include "harness/custom/kernel_files.h"
 #include "harness/tune/protocol.h"
-#include "harness/tune/worker_process.h"
 
 namespace warptune {
 
@@ -93,7 +93,7 @@ class WorkerGroup {
   std::vector<std::string> ids_;
   std::optional<DeviceFacts> peaks_, raised_;
   StageTimes stages_;
-  std::deque<WorkerProcess> processes_;  // by rank; empty: not started
+  std::deque<LineProcess> processes_;  // by rank; empty: not started
   bool fresh_ = true;
   bool killed_ = false;  // by a SIGKILL of someone else
 };
