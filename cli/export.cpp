@@ -74,7 +74,7 @@ void compile_ahead(const OpTable& ops, const Wisdom& wisdom, const std::vector<P
   parallel_for(winners.size(), jobs, [&](std::size_t i) {
     const auto& [variant, winner] = winners[i];
     try {
-      inspect(compiler, *variant, *of[static_cast<std::size_t>(i)], winner->config, facts);
+      inspect(compiler, *variant, *of[i], winner->config, facts);
     } catch (const std::exception&) {  // the choice reports it
     }
   });

@@ -109,7 +109,7 @@ std::string device_of_rank(const std::string& devices, int rank, int ranks) {
   if (items.size() > 1 || items[0].starts_with("cuda:")) {
     if (items.size() != static_cast<std::size_t>(ranks))
       throw InputError("--ranks {} needs {} devices; --device names {}", ranks, ranks, items.size());
-    return items[static_cast<std::size_t>(rank)] + suffix;
+    return items[rank] + suffix;
   }
   const int count = cuda_device_count();
   if (items[0] != "auto" || count == 0) return devices;

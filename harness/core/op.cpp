@@ -52,7 +52,7 @@ Problem Op::problem(const Assignment& given, DType dtype) const {
       if (value < 0 || value >= static_cast<std::int64_t>(dim.labels.size()))
         throw InputError("dim '{}' of op '{}' must be one of {}", dim.name, name,
                          fmt::join(dim.labels, ", "));
-      p.dims.set(dim.name, value, dim.labels[static_cast<std::size_t>(value)], omitted);
+      p.dims.set(dim.name, value, dim.labels[value], omitted);
     }
   }
   if (check) check(p);

@@ -99,8 +99,7 @@ class TileSearch {
     }
     const Word& w = words_[word];
     for (const std::int64_t value : values_for(w)) {
-      values_[static_cast<std::size_t>(w.parameter - variant_.parameters.data())] =
-          static_cast<double>(value);
+      values_[w.parameter - variant_.parameters.data()] = static_cast<double>(value);
       if (auto config = from(word + 1)) return config;
     }
     return std::nullopt;

@@ -153,7 +153,7 @@ Config Space::at(std::int64_t index) const {
   Config config;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
-    const std::int64_t value = p.values[static_cast<std::size_t>(digits[i])];
+    const std::int64_t value = p.values[digits[i]];
     config.set(p.name, value, label_at(p.labels, value));
   }
   return config;

@@ -49,8 +49,8 @@ class Values {
  public:
   Values(const TensorSpec& spec, std::uint64_t seed) : spec_(&spec), seed_(seed) {}
   double operator[](std::int64_t i) const {
-    if (!spec_->values.empty()) return spec_->values[static_cast<std::size_t>(i)];
-    if (!spec_->floats.empty()) return round_to(spec_->dtype, spec_->floats[static_cast<std::size_t>(i)]);
+    if (!spec_->values.empty()) return spec_->values[i];
+    if (!spec_->floats.empty()) return round_to(spec_->dtype, spec_->floats[i]);
     return round_to(spec_->dtype, random_value(seed_, static_cast<std::uint64_t>(i), spec_->scale));
   }
 

@@ -146,8 +146,8 @@ std::string label_of(const Op& op, std::string_view key) {
     const auto equals = std::min(pair.find('='), pair.size());
     const Dim* dim = op.find_dim(pair.substr(0, equals));
     if (!dim || !dim->fallback) return false;
-    const std::string fallback = dim->labels.empty() ? std::to_string(*dim->fallback)
-                                                     : dim->labels[static_cast<std::size_t>(*dim->fallback)];
+    const std::string fallback =
+        dim->labels.empty() ? std::to_string(*dim->fallback) : dim->labels[*dim->fallback];
     return pair.substr(std::min(equals + 1, pair.size())) == fallback;
   };
   std::size_t at = std::min(key.find('['), key.size() - 1) + 1;

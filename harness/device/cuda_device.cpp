@@ -47,8 +47,7 @@ std::vector<void*> map_on_ranks(RankGroup& group, std::size_t bytes) {
   for (int rank = 0; rank < group.ranks(); ++rank) {
     void* mapped = mine;
     if (rank != group.rank())
-      WARPTUNE_CUDA_CHECK(cudaIpcOpenMemHandle(&mapped, handles[static_cast<std::size_t>(rank)],
-                                               cudaIpcMemLazyEnablePeerAccess));
+      WARPTUNE_CUDA_CHECK(cudaIpcOpenMemHandle(&mapped, handles[rank], cudaIpcMemLazyEnablePeerAccess));
     memory.push_back(mapped);
   }
   return memory;

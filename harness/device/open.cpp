@@ -51,7 +51,7 @@ OwnedDevice open_device(std::string_view which, std::shared_ptr<RankGroup> group
   if (ordinal < 0 || ordinal >= count)
     throw InputError(
         "there is no device 'cuda:{}': {}", ordinal,
-        count == 0 ? "no CUDA device was found" : fmt::format("{} CUDA devices were found", count)));
+        count == 0 ? "no CUDA device was found" : fmt::format("{} CUDA devices were found", count));
 #if WARPTUNE_HAS_CUDA
   return make_cuda_device(ordinal, arch, std::move(group));
 #else

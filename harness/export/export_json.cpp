@@ -54,8 +54,7 @@ OrderedJson json_of(const Op& op) {
     OrderedJson entry = {{"name", dim.name}, {"role", role_of(dim.role)}};
     if (!dim.labels.empty()) entry["labels"] = dim.labels;
     if (dim.fallback && dim.labels.empty()) entry["default"] = *dim.fallback;
-    if (dim.fallback && !dim.labels.empty())
-      entry["default"] = dim.labels[static_cast<std::size_t>(*dim.fallback)];
+    if (dim.fallback && !dim.labels.empty()) entry["default"] = dim.labels[*dim.fallback];
     if (dim.optional) entry["optional"] = true;
     entry["doc"] = dim.doc;
     dims.push_back(std::move(entry));

@@ -168,7 +168,7 @@ const float* Assembly::inv_freq(int layer) const {
 
 void Assembly::qkv(int layer) {
   layer_ = layer;
-  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
+  const LayerWeights& w = weights_.layers[layer];
   const Activations& a = activations_;
   const Problem problem = problems_.qkv(tokens_, layer == 0 && fusion_.split_norm ? Fusion{} : fusion_);
   linear(problem, rows_of(a, problem), w.qkv, {}, a.wide.data(),
@@ -178,7 +178,7 @@ void Assembly::qkv(int layer) {
 
 void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
                            const RowPositions& rows, const char* name) {
-  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
+  const LayerWeights& w = weights_.layers[layer];
   std::vector<Output> outputs = {output(layer, name, activations_.inner, config_.q_width(), "q")};
   add_appended(outputs, layer, name, cache, to, rows);
   const RopeAppendArgs args{.qkv = activations_.wide.data(),
@@ -210,7 +210,7 @@ void Assembly::attention_decode(int layer, const KvCache& cache, int batch, cons
   const bool append = fusion_.append;
   auto entry = book_.get(of(cache).attention_decode(batch, context, append, fusion_.o));
   const KvCache::View kv = cache.view(layer);
-  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
+  const LayerWeights& w = weights_.layers[layer];
   void* workspace = entry->workspace.data();
   std::vector<Output> outputs;
   if (append) add_appended(outputs, layer, "rope_append", cache, kv, rows);

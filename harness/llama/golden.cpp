@@ -92,7 +92,7 @@ void Agreement::add(std::span<const float> got, std::span<const float> want, int
   double second = -INFINITY;
   for (std::size_t i = 0; i < want.size(); ++i)
     if (static_cast<int>(i) != best) second = std::max(second, static_cast<double>(want[i]));
-  const double gap = want[static_cast<std::size_t>(best)] - second;
+  const double gap = want[best] - second;
   // Two logits may each have the allowed error; for an L2 bound, three standard deviations of their
   // difference.
   const double rms = std::sqrt(want2 / static_cast<double>(want.size()));
@@ -143,7 +143,7 @@ Agreement check_golden(Model& model, const Golden& golden) {
     for (int b = 0; b < batch; ++b) {
       agreement.add(std::span(logits).subspan(static_cast<std::size_t>(b) * vocab, vocab),
                     golden.row(b, step), b, step);
-      fed.push_back(golden.tokens[static_cast<std::size_t>(b)][static_cast<std::size_t>(step)]);
+      fed.push_back(golden.tokens[b][step]);
     }
     if (step == golden.steps()) return agreement;
     model.force(fed);

@@ -52,7 +52,7 @@ KvCache::KvCache(Device& device, const ModelConfig& c, DType dtype, const KvForm
 }
 
 KvCache::View KvCache::view(int layer, int sequence) const {
-  const Side &k = k_[static_cast<std::size_t>(layer)], &v = v_[static_cast<std::size_t>(layer)];
+  const Side &k = k_[layer], &v = v_[layer];
   const std::int64_t first = paging_ ? 0 : sequence * sequence_rows_;
   const auto rows = [&](const Side& side) -> void* { return side.rows.as<std::byte>() + first * row_bytes_; };
   const auto scales = [&](const Side& side) {
@@ -131,9 +131,7 @@ void KvCache::read(const View& view, KvSide side, std::span<const int> sequence,
                      head_dim = row_bytes_ / static_cast<std::int64_t>(size_of(stored_)),
                      head_bytes = head_dim * static_cast<std::int64_t>(size_of(read_dtype()));
   const auto block_of = [&](std::size_t i) {
-    return table.empty()
-               ? sequence[i]
-               : table[static_cast<std::size_t>(sequence[i] * view.pages + position[i] / block_keys)];
+    return table.empty() ? sequence[i] : table[sequence[i] * view.pages + position[i] / block_keys];
   };
   std::vector<std::byte> keys;
   std::vector<float> factors;

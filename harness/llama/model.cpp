@@ -80,7 +80,7 @@ void Model::launch(std::span<const Call> calls, LaunchWatcher* watcher) {
   if (watcher) watcher->begin(calls);
   for (auto call = calls.begin(); call != calls.end();) {
     const int layer = call->layer;
-    const NvtxRange layer_range(layer < 0 ? NvtxName() : layer_ranges_[static_cast<std::size_t>(layer)]);
+    const NvtxRange layer_range(layer < 0 ? NvtxName() : layer_ranges_[layer]);
     for (; call != calls.end() && call->layer == layer; ++call) {
       const NvtxRange range(call->entry->range);
       call->launch(device_.stream());

@@ -145,7 +145,7 @@ bool ModelConfig::has_mixed_formats() const {
 
 LayerFormats ModelConfig::formats_of(int layer) const {
   if (layer_formats.empty()) return {weights, weights, weights, weights};
-  return layer_formats[static_cast<std::size_t>(layer)];
+  return layer_formats[layer];
 }
 
 float ModelConfig::attention_scale(int layer) const {

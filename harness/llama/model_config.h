@@ -97,7 +97,7 @@ struct ModelConfig {
   /// Whether matrices of the layers have another format than `weights`.
   bool has_mixed_formats() const;
   LayerFormats formats_of(int layer) const;
-  bool rotates(int layer) const { return no_rope.empty() || !no_rope[static_cast<std::size_t>(layer)]; }
+  bool rotates(int layer) const { return no_rope.empty() || !no_rope[layer]; }
   /// What multiplies q . k in a layer.
   float attention_scale(int layer) const;
   int qkv_width() const { return (q_heads + 2 * kv_heads) * head_dim; }

@@ -312,7 +312,7 @@ std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
     open = {.first_sequence = next};
   };
   for (int sequence = 0; sequence < static_cast<int>(lengths.size()); ++sequence) {
-    const std::int64_t length = lengths[static_cast<std::size_t>(sequence)];
+    const std::int64_t length = lengths[sequence];
     if (open.tokens() + length > max_tokens) close(sequence);
     if (length <= max_tokens) {
       open.pieces.push_back({0, static_cast<int>(length)});

@@ -58,7 +58,7 @@ void read_gptq(const QuantizedTensors& from, RowTile<kBits>& tile) {
     return;
   }
   for (int c = 0; c < tile.columns; ++c) {
-    const std::int32_t column = from.order[static_cast<std::size_t>(tile.column + c)];
+    const std::int32_t column = from.order[tile.column + c];
     const std::int64_t first = column / kPerWord * from.rows + tile.row;
     for (int r = 0; r < tile.rows; ++r)
       tile.values[r][c] = value_of<kBits>(stored_word(*from.weight, first + r), column % kPerWord);
@@ -90,7 +90,7 @@ void read_packed(const QuantizedTensors& from, RowTile<kBits>& tile) {
       continue;
     }
     for (int c = 0; c < tile.columns; ++c) {
-      const std::int32_t column = from.order[static_cast<std::size_t>(tile.column + c)];
+      const std::int32_t column = from.order[tile.column + c];
       tile.values[r][c] =
           value_of<kBits>(stored_word(*from.weight, row + column / kPerWord), column % kPerWord);
     }
@@ -136,8 +136,7 @@ void read_plain(const QuantizedTensors& from, RowTile<8>& tile) {
     const auto* row =
         reinterpret_cast<const std::uint8_t*>(from.weight->data.data()) + (tile.row + r) * from.columns;
     for (int c = 0; c < tile.columns; ++c) {
-      const std::uint8_t value =
-          row[from.order.empty() ? tile.column + c : from.order[static_cast<std::size_t>(tile.column + c)]];
+      const std::uint8_t value = row[from.order.empty() ? tile.column + c : from.order[tile.column + c]];
       tile.values[r][c] = value;
       has_nan = has_nan || (value & 0x7f) == 0x7f;
     }

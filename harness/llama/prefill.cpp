@@ -75,7 +75,7 @@ void Prefill::add_chunk(Device& device, const PromptChunk& chunk, std::span<cons
     const auto [begin, end] = chunk.pieces[i];
     const auto& prompt = prompts[static_cast<std::size_t>(chunk.first_sequence) + i];
     for (int t = begin; t < end; ++t) {
-      ids.push_back(prompt[static_cast<std::size_t>(t)]);
+      ids.push_back(prompt[t]);
       sequence.push_back(static_cast<int>(i));
       position.push_back(t);
     }

@@ -64,12 +64,11 @@ class Quantizer {
       const auto each = [&](const auto& call) {
         for (std::int64_t row = 0; row < rows; ++row)
           for (std::int64_t i = begin; i < end; ++i)
-            call(first + row, i - columns_.first, values[static_cast<std::size_t>(row * stored + i)]);
+            call(first + row, i - columns_.first, values[row * stored + i]);
       };
       float largest = 0;
       each([&](std::int64_t, std::int64_t, float value) { largest = std::fmax(largest, std::fabs(value)); });
-      const float row_scale =
-          matrix_.row_scales.empty() ? 1 : matrix_.row_scales[static_cast<std::size_t>(first)];
+      const float row_scale = matrix_.row_scales.empty() ? 1 : matrix_.row_scales[first];
       // A power of two is rounded down, so that the largest magnitude is 4 to 8.
       const float wanted = format_.weights == kWeightsMxfp4 ? 4 : largest_value(format_.weights);
       const float scale = row_scale * put_scale(first, std::max<std::int64_t>(begin - columns_.first, 0),
@@ -80,8 +79,7 @@ class Quantizer {
         if (i < 0 || i >= columns_.count) return;
         const float scaled = scale == 0 ? 0 : std::clamp(value / scale, -limit, limit);
         const PackedPosition at = packed_position(format_.weights, columns_.count, row, i);
-        matrix_.weight[static_cast<std::size_t>(at.byte)] |=
-            static_cast<std::byte>(bits_of(format_.weights, scaled) << at.shift);
+        matrix_.weight[at.byte] |= static_cast<std::byte>(bits_of(format_.weights, scaled) << at.shift);
       });
     }
   }
@@ -170,7 +168,7 @@ std::vector<float> row_scales_of(std::span<const FloatRows> parts, std::int64_t 
       std::vector<float> values(static_cast<std::size_t>(columns));
       read_row(part, row, columns, values.data());
       for (const float value : values) {
-        float& so_far = largest[static_cast<std::size_t>(row)];
+        float& so_far = largest[row];
         so_far = std::fmax(so_far, std::fabs(value));
       }
     });
@@ -210,7 +208,7 @@ QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> 
     const std::int64_t first = i * step, last = std::min(first + step, count);
     std::vector<float> values(static_cast<std::size_t>((last - first) * columns));
     for (std::int64_t row = first; row < last; ++row) {
-      const auto& [part, of_part] = rows[static_cast<std::size_t>(row)];
+      const auto& [part, of_part] = rows[row];
       read_row(*part, of_part, columns, values.data() + (row - first) * columns);
     }
     if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) finite = false;

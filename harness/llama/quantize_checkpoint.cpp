@@ -92,9 +92,8 @@ std::vector<std::byte> unpacked(const QuantizedMatrix& matrix, std::int64_t rows
   parallel_for(rows, kPackThreads, [&](std::int64_t row) {
     for (std::int64_t i = 0; i < columns; ++i) {
       const PackedPosition at = packed_position(weights, columns, row, i);
-      const std::byte value = matrix.weight[static_cast<std::size_t>(at.byte)] >> at.shift &
-                              static_cast<std::byte>((1 << bits) - 1);
-      values[static_cast<std::size_t>((row * columns + i) / per_byte)] |= value << bits * (i % per_byte);
+      const std::byte value = matrix.weight[at.byte] >> at.shift & static_cast<std::byte>((1 << bits) - 1);
+      values[(row * columns + i) / per_byte] |= value << bits * (i % per_byte);
     }
   });
   return values;

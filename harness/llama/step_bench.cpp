@@ -98,8 +98,7 @@ void StepBench::verify(Built& built, CapturedGraph& before, const char* when) {
     const auto row = std::span(logits).subspan(b * vocab, vocab);
     agreement.add(row, std::span(reference_).subspan(b * vocab, vocab), static_cast<int>(b), 0);
     const int id = ids[b];
-    if (id < 0 || id >= spec_.model.vocab ||
-        row[static_cast<std::size_t>(id)] < *std::ranges::max_element(row))
+    if (id < 0 || id >= spec_.model.vocab || row[id] < *std::ranges::max_element(row))
       verdict = {.detail = fmt::format("sequence {}: token {} does not have the largest logit", b, id)};
   }
   if (!agreement.rows_ok()) verdict = {.detail = agreement.summary()};

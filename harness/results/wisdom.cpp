@@ -32,7 +32,7 @@ std::size_t ProblemHash::operator()(const Problem& problem) const {
 void Wisdom::put(Winner winner) {
   if (winner.made_on == Provenance{}) winner.made_on = provenance_;
   if (const Winner* known = winner_on(winner.problem, winner.made_on.device)) {
-    winners_[static_cast<std::size_t>(known - winners_.data())] = std::move(winner);
+    winners_[known - winners_.data()] = std::move(winner);
     return;
   }
   by_hash_.emplace(ProblemHash{}(winner.problem), winners_.size());

@@ -57,7 +57,7 @@ std::vector<std::string> default_tiles_of(const OpTable& ops, const CsvRow& row)
 }
 
 double quantile(const std::vector<double>& sorted, double q) {
-  return sorted[static_cast<std::size_t>(std::lround(q * static_cast<double>(sorted.size() - 1)))];
+  return sorted[std::lround(q * static_cast<double>(sorted.size() - 1))];
 }
 
 /// "1.02", or "-" if no correct configuration was found so far.
@@ -143,13 +143,12 @@ class Runs {
       : runs_(static_cast<std::size_t>(options.seeds)) {
     const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     parallel_for(options.seeds, threads, [&](std::int64_t seed) {
-      runs_[static_cast<std::size_t>(seed)] =
-          convergence(recorded,
-                      {.strategy = strategy,
-                       .budget = {Budget::Unit::evaluations, static_cast<double>(evaluations)},
-                       .seed = static_cast<std::uint64_t>(seed),
-                       .run = options.run},
-                      options.ahead);
+      runs_[seed] = convergence(recorded,
+                                {.strategy = strategy,
+                                 .budget = {Budget::Unit::evaluations, static_cast<double>(evaluations)},
+                                 .seed = static_cast<std::uint64_t>(seed),
+                                 .run = options.run},
+                                options.ahead);
     });
   }
   /// What the seeds have found after some evaluations, sorted; infinite where that is nothing.

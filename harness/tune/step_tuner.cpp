@@ -230,7 +230,7 @@ std::string StepTuner::code_of(const StepPlans& step) const {
     Winner winner{.problem = plan.problem, .variant = plan.variant, .config = plan.config};
     winner.made_on.arch = worker_.facts().arch;
     const std::string code = code_hash(compiler_, ops_.find(plan.problem.op), winner);
-    codes[static_cast<std::size_t>(i)] = code.empty() ? source_hash(compiler_, ops_, winner) : code;
+    codes[i] = code.empty() ? source_hash(compiler_, ops_, winner) : code;
   });
   return fmt::format("{:016x}", stable_hash(fmt::format("{}\n{}", step.str(), fmt::join(codes, "\n"))));
 }
