@@ -1,8 +1,6 @@
 // warptune compare BASE.csv NEW.csv: finds rows that became faster or slower.
 #include "harness/results/compare.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <memory>
 

@@ -5,15 +5,14 @@
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "cli/commands.h"
 #include "cli/recorded_speed.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
-#include "harness/core/lookup.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/print.h"
 #include "harness/core/stopwatch.h"
 #include "harness/llama/checkpoint.h"

@@ -1,13 +1,12 @@
 // The problems of a run that the wisdom does not know are timed before it.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 #include <set>
 
 #include "cli/decode.h"
-#include "harness/core/lookup.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/print.h"
 #include "harness/core/stopwatch.h"
 #include "harness/llama/model_problems.h"

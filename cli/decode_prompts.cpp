@@ -1,5 +1,4 @@
 // The prompts and the lengths of a `warptune decode` run.
-#include <fmt/format.h>
 
 #include <algorithm>
 

@@ -2,15 +2,14 @@
 // evaluates the constraints of recorded configurations, without a GPU.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/profile_target.h"
-#include "harness/core/lookup.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/print.h"
 #include "harness/core/space.h"
 #include "harness/results/csv.h"

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
-#include "harness/core/lookup.h"
 #include "cli/options.h"
+#include "harness/core/lookup.h"
 #include "harness/core/print.h"
 #include "harness/device/device.h"
 

@@ -1,6 +1,5 @@
 // warptune: benchmarks and autotunes the kernels of LLaMA inference. Exit codes: 0 ok, 1 a check failed,
 // 2 bad input.
-#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 

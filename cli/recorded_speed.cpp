@@ -1,7 +1,5 @@
 #include "cli/recorded_speed.h"
 
-#include <algorithm>
-
 #include "harness/core/error.h"
 #include "harness/measure/bench.h"
 #include "harness/results/published.h"

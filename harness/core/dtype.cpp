@@ -1,7 +1,5 @@
 #include "harness/core/dtype.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <span>

@@ -2,7 +2,6 @@
 // Expressions over dims, parameters, derived values and facts of a device: constraints, and the geometry of
 // launches. docs/expressions.md has the table of operators and functions.
 #include <concepts>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 // A reference that is a kernel as well as a function of the host, and the arrays that the kernel takes.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>

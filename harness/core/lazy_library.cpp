@@ -1,7 +1,6 @@
 #include "harness/core/lazy_library.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 namespace warptune {
 

@@ -1,7 +1,6 @@
 #include "harness/core/op_table.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -10,8 +9,8 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/lookup.h"
 #include "harness/core/expression.h"
+#include "harness/core/lookup.h"
 #include "harness/core/space.h"
 
 namespace warptune {

@@ -1,6 +1,5 @@
 #include "harness/core/pattern.h"
 
-#include <fmt/format.h>
 #include <re2/re2.h>
 
 #include "harness/core/brief.h"

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdlib>
-#include <string_view>
 
 #include "harness/core/brief.h"
-#include "harness/core/text.h"
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
+#include "harness/core/text.h"
 
 namespace warptune {
 namespace {

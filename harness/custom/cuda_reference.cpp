@@ -1,12 +1,10 @@
 // A reference that is a plain kernel in a .cu file, on arrays of fp64 or fp32.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "harness/core/brief.h"
-#include "harness/core/lookup.h"
 #include "harness/core/error.h"
 #include "harness/core/kernel_reference.h"
+#include "harness/core/lookup.h"
 #include "harness/custom/host_kernel.h"
 #include "harness/custom/kernel_item.h"
 #include "harness/custom/reference.h"

@@ -1,11 +1,10 @@
 // Reads the arguments of a kernel.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "harness/core/lookup.h"
 #include "harness/core/brief.h"
+#include "harness/core/lookup.h"
 #include "harness/custom/formula.h"
 #include "harness/custom/kernel_item.h"
 

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
 #include <utility>
 

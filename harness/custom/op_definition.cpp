@@ -1,7 +1,5 @@
 #include "harness/custom/op_definition.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,13 +1,10 @@
 #include "harness/device/clock_control.h"
 
-#include <fmt/format.h>
-
-#include <charconv>
 #include <stdexcept>
-#include "harness/core/text.h"
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/text.h"
 #include "harness/device/nvml.h"
 
 namespace warptune {

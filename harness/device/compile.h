@@ -2,9 +2,7 @@
 // Run-time compilation of kernels (NVRTC) with a cubin cache on disk. Needs no GPU.
 #include <filesystem>
 #include <functional>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "harness/core/facts.h"

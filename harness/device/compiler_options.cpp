@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <span>
 #include <sstream>
 #include <vector>
 
 #include "harness/core/brief.h"
+#include "harness/core/error.h"
 #include "harness/core/lookup.h"
 #include "harness/core/text.h"
-#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

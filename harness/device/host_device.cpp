@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -19,8 +18,8 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/text.h"
 #include "harness/core/random.h"
+#include "harness/core/text.h"
 #include "harness/core/variant_values.h"
 #include "harness/device/host_memory.h"
 #include "harness/device/memory_pool.h"

@@ -1,6 +1,5 @@
 #include "harness/device/memory_pool.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <limits>

@@ -1,6 +1,5 @@
 #include "harness/device/nvrtc_processes.h"
 #if WARPTUNE_HAS_CUDA
-#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 

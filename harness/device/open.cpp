@@ -1,11 +1,9 @@
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "harness/core/brief.h"
-#include "harness/core/text.h"
 #include "harness/core/error.h"
 #include "harness/core/rank_group.h"
+#include "harness/core/text.h"
 #include "harness/device/device.h"
 #include "harness/device/host_device.h"
 #if WARPTUNE_HAS_CUDA

@@ -1,12 +1,9 @@
 #include "harness/device/peer_memory.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include "harness/core/error.h"
-
-#include <stdexcept>
 #include <utility>
+
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

@@ -1,5 +1,4 @@
 // What a device asks of the group of ranks that it is in.
-#include <fmt/format.h>
 
 #include "harness/core/error.h"
 #include "harness/core/rank_group.h"

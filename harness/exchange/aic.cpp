@@ -6,9 +6,8 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
-#include <utility>
-#include "harness/core/lookup.h"
 
+#include "harness/core/lookup.h"
 #include "harness/results/run_info.h"
 
 namespace warptune {

@@ -1,15 +1,13 @@
 // Rows of a sweep in T4.
-#include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "harness/core/assignment.h"
-#include "harness/core/lookup.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/pattern.h"
 #include "harness/exchange/recorded_json.h"
 #include "harness/results/csv.h"

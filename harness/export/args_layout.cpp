@@ -1,11 +1,10 @@
 // How another program fills an op's args struct: offsets, and where each value comes from.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "harness/core/lookup.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/export/launch_model.h"
 
 namespace warptune {

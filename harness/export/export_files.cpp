@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <sstream>
-#include <stdexcept>
 #include <system_error>
 
 #include "harness/core/error.h"

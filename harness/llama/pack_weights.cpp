@@ -1,5 +1,4 @@
 // Packs stored weights as the kernels of op linear take them, on several threads.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,11 +1,8 @@
 // The published config.json of known models.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include "harness/core/lookup.h"
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/llama/model_config.h"
 
 namespace warptune {

@@ -1,5 +1,4 @@
 // Quantizes matrices of 16 or 32 bits.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

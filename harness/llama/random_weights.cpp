@@ -1,5 +1,4 @@
 // Weights without a checkpoint.
-#include <fmt/format.h>
 
 #include <cmath>
 #include <functional>

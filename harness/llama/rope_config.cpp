@@ -1,5 +1,4 @@
 // The rotary embedding that a config.json asks for.
-#include <fmt/format.h>
 
 #include <cmath>
 #include <string>

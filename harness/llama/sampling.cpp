@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "harness/core/assignment.h"
-#include "harness/core/text.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/text.h"
 
 namespace warptune {
 namespace {

@@ -1,7 +1,5 @@
 #include "harness/llama/step_problem.h"
 
-#include <fmt/format.h>
-
 #include "harness/core/error.h"
 #include "harness/llama/model_problems.h"
 #include "harness/results/wisdom.h"

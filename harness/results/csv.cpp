@@ -6,15 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <stdexcept>
 
 #include "harness/core/error.h"
+#include "harness/core/input_file.h"
 #include "harness/core/lookup.h"
 #include "harness/core/text.h"
-#include "harness/core/input_file.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -1,13 +1,11 @@
 #include "harness/results/merge.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <string>
-#include "harness/core/lookup.h"
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/results/csv.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/journal.h"

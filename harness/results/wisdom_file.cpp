@@ -1,7 +1,6 @@
 #include "harness/results/wisdom_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
 
 #include <algorithm>

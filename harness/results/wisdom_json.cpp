@@ -3,15 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 #include <nlohmann/json.hpp>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
-#include "harness/core/text.h"
 #include "harness/core/json.h"
+#include "harness/core/text.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/wisdom.h"
 

@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <optional>
-#include <sstream>
 
-#include "harness/core/text.h"
 #include "harness/core/input_file.h"
+#include "harness/core/text.h"
 #include "harness/core/text_table.h"
 #include "harness/results/sha256.h"
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
-#include <stdexcept>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"

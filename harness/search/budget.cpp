@@ -1,14 +1,11 @@
 #include "harness/search/budget.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include "harness/core/text.h"
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/text.h"
 
 namespace warptune {
 

@@ -1,7 +1,5 @@
 #include "harness/text/text_process.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "harness/core/error.h"

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
 
-#include "harness/core/lookup.h"
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/text_table.h"
 
 namespace warptune {

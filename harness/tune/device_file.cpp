@@ -1,7 +1,5 @@
 #include "harness/tune/device_file.h"
 
-#include <fmt/format.h>
-
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"

@@ -4,8 +4,6 @@
 #include <set>
 #include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "harness/device/compile.h"
 #include "harness/measure/launch_floor.h"

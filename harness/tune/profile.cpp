@@ -1,16 +1,14 @@
 #include "harness/tune/profile.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <map>
-#include <sstream>
 
 #include "harness/core/error.h"
-#include "harness/core/text.h"
 #include "harness/core/input_file.h"
 #include "harness/core/space.h"
+#include "harness/core/text.h"
 #include "harness/device/compile.h"
 #include "harness/device/nvtx.h"
 #include "harness/device/profiler_range.h"

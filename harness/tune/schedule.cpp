@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <numeric>
 
@@ -11,8 +10,8 @@
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
 #include "harness/core/pattern.h"
-#include "harness/core/text.h"
 #include "harness/core/print.h"
+#include "harness/core/text.h"
 #include "harness/llama/memory_need.h"
 
 namespace warptune {

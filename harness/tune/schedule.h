@@ -2,7 +2,6 @@
 // The schedule of a sweep on one device: the configurations to try of each problem, and how shards and
 // devices divide them.
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 

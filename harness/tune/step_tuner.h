@@ -1,10 +1,7 @@
 #pragma once
 // Tunes the plans of a model's decode step where they run: in the captured step, one kernel after the other.
 #include <filesystem>
-#include <map>
-#include <set>
 #include <string>
-#include <vector>
 
 #include "harness/core/stopwatch.h"
 #include "harness/device/compile.h"

@@ -8,14 +8,13 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <sstream>
 #include <vector>
 
 #include "harness/core/error.h"
 #include "harness/core/line_channel.h"
 #include "harness/core/rank_group.h"
-#include "harness/core/text.h"
 #include "harness/core/rank_identity.h"
+#include "harness/core/text.h"
 #include "harness/llama/tensor_parallel.h"
 #include "harness/measure/tuning_ranges.h"
 #include "harness/tune/protocol.h"

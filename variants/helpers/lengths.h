@@ -3,7 +3,6 @@
 // not depend on the seed; their order depends on the seed.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <utility>

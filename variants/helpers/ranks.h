@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <string_view>
-#include <utility>
 
 #include "harness/core/error.h"
 #include "kernels/common/peers.h"

@@ -2,7 +2,6 @@
 // 2021; the scalings as in Hugging Face transformers; pages as in Kwon et al., "PagedAttention", 2023.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "harness/core/error.h"
