@@ -125,9 +125,8 @@ OpEntry packed_gqa_variants() {
   return entry;
 }
 const Sets kPackedGqa = {{kAppend, kBias, kInt8, kToken, kPages},
-                         {kAppend, kBias, kNorm, kInt8, kToken},
                          {kAppend, kFp8, kWindow, kAlibi, kLse},
-                         {kAppend, kBias, kAdditive, kSmooth},
+                         {kAppend, kBias, kNorm, kAdditive, kSmooth},
                          {kFp8, kToken, kAdditive, kQuantize}};
 class DecodePackedGqaCompiles : public ::testing::TestWithParam<Dims> {};
 TEST_P(DecodePackedGqaCompiles, OnTensorCores) {
