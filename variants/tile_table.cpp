@@ -172,8 +172,7 @@ std::vector<Tile> tile_rows() {
            "tokens"),
       // Quantized weights
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == q4_k",
-           "blocks_per_sm=1 warps<=16 tiles=2 stages<=3 pdl<=1",
-           "int4's on most shapes of results/h100/evidence/linear_quantized.csv"),
+           "blocks_per_sm<=2 warps<=8 tiles=1 stages<=4 pdl<=1", quantized),
       tile("linear", "gemv_packed_bulk_copy",
            "has_bulk_copy && tokens == 1 && weights != int8 && weights != fp8",
            "blocks_per_sm<=2 warps<=16 tiles=1 stages<=2 pdl<=1", quantized),
