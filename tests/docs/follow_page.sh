@@ -66,7 +66,7 @@ ninja -n -C "$build" -t deps | while IFS= read -r line; do
   case $line in
     *'(VALID)') object=${line%%: *} files=() ;;
     *'(STALE)') object='' ;;
-    "    $build/"*/Unity/*) ;; # reuse_object.sh compares them
+    '    '*/Unity/*) ;; # reuse_object.sh compares them; the path is relative where the object is from ccache
     "    $build/"*) files+=("$tree/build/${line#"    $build/"}") ;;
     "    $source/"*) files+=("$tree/${line#"    $source/"}") ;;
     '    /'*) files+=("${line#    }") ;;
