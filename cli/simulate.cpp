@@ -74,7 +74,7 @@ void add_simulate(CLI::App& app, int&) {
   command->add_option("--csv", given->options.csv, "Also write the table to this file");
   command->callback([given] {
     SimulateOptions& options = given->options;
-    if ((contains(options.strategies, "command")) == options.run.empty())
+    if (contains(options.strategies, "command") == options.run.empty())
       throw InputError("--run and --strategy command go together");
     for (const std::string& text : given->at) {
       options.at.push_back(parse_budget(text));

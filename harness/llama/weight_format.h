@@ -22,7 +22,8 @@ struct WeightFormat {
   bool fp8_activations = false;
 
   bool quantized() const { return weights != kWeightsSame; }
-  /// A row has a multiple of so many columns, those of a group, of q4_k those of a super-block.
+  /// The number of columns of a row is a multiple of this: the columns of a group, with q4_k of a
+  /// super-block.
   int unit_columns() const { return weights == kWeightsQ4K ? kSuperColumns : group == 0 ? 1 : group; }
   /// "int4:group=128:zeros", "fp8:activations=fp8"; "same" where it is not quantized.
   std::string str() const;

@@ -226,7 +226,7 @@ Verdict Workbench::check_inputs() {
   return on_all_ranks(device_, std::move(verdict));
 }
 
-/// The set of the launch that so many launches of a graph follow.
+/// The set of the launch that this many launches of a graph follow.
 std::size_t Workbench::set_of(int launches_after, bool hot) const {
   return sets_.size() - 1 - (hot ? 0 : static_cast<std::size_t>(launches_after) % sets_.size());
 }

@@ -55,7 +55,8 @@ class Workbench {
   void change_inputs();
 
   /// Records `launches` launches that rotate through the sets and end with the checked one; `hot`: all use
-  /// the checked set. `omitted`: without so many at the end, and outputs are poisoned before the last launch.
+  /// the checked set. `omitted`: this many launches at the end are left out, and outputs are poisoned before
+  /// the last launch.
   std::unique_ptr<CapturedGraph> record(const Prepared& prepared, int launches, bool hot = false,
                                         int omitted = 0);
   /// Records as many launches as make a sample long enough to time.
