@@ -32,7 +32,7 @@ void Bench::check_peaks(Measurement& m, Timing timing) {
   warptune::check_peaks(*work_, m, timing, measure_, raised_);
 }
 
-Measurement Bench::run(const Variant& variant, const Config& config, double best_us) {
+Measurement Bench::run(const Variant& variant, const Config& config, double best_us, double sample_us) {
   const BenchOptions& o = work_->options();
   const TakeSamples until_narrow = [&](const std::function<Sample()>& take, int launches) {
     return sample_until({.max_rel_ci = o.max_rel_ci,
@@ -41,7 +41,8 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
                          .best_us = best_us * kAbandonMargin * launches},
                         take, now_);
   };
-  Measurement m = verified_run(*work_, variant, config, {.sampling = until_narrow, .best_us = best_us}, now_);
+  Measurement m = verified_run(*work_, variant, config,
+                               {.sampling = until_narrow, .best_us = best_us, .sample_us = sample_us}, now_);
   check_peaks(m, Timing::main);
   return m;
 }

@@ -13,6 +13,11 @@
 
 namespace warptune {
 
+/// How long a sample is, about, so that the resolution of events is noise.
+inline constexpr double kSampleUs = 1000;
+/// The same where finalists are timed again: all times of a problem are too long by about half a percent.
+inline constexpr double kScreeningSampleUs = 500;
+
 struct BenchOptions {
   CacheMode cache = CacheMode::cold;
   double max_rel_ci = 0.005;  // stop when the 95 % interval of the median is this narrow
@@ -63,7 +68,8 @@ class Bench {
   /// Compiles, verifies, times, and verifies again on other inputs. A failure of the configuration becomes
   /// its status. Errors of the device itself (a sticky CUDA error) are thrown. `best_us`: the upper end of
   /// the interval of the best so far; a configuration that is surely slower is abandoned after a few samples.
-  Measurement run(const Variant& variant, const Config& config, double best_us = Measurement::NAN_VALUE);
+  Measurement run(const Variant& variant, const Config& config, double best_us = Measurement::NAN_VALUE,
+                  double sample_us = kSampleUs);
   /// Times finalists (which run() has verified) interleaved, A B C A B C, and verifies each again.
   std::vector<FinalistTimes> time_interleaved(const std::vector<Finalist>& finalists, int rounds,
                                               FinalistExtras extras = {});

@@ -113,7 +113,7 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
         else if (rule.launches > 0)
           sample = {work.record(prepared, rule.launches), rule.launches};
         else
-          sample = work.record_sample(prepared);
+          sample = work.record_sample(prepared, false, rule.sample_us);
       }
       const StageTimer timer(work.times(), TuningStage::samples);
       ClockWatch watch(device, now);

@@ -14,8 +14,9 @@ using TakeSamples = std::function<Samples(const std::function<Sample()>& take, i
 struct TimedRule {
   TakeSamples sampling;
   Timing timing = Timing::main;  // in the workbench's cache state, or isolated: a flush, then one launch
-  int launches = 0;              // in a sample; 0: enough for a millisecond
+  int launches = 0;              // in a sample; 0: enough for sample_us
   double best_us = Measurement::NAN_VALUE;  // a sample is verified in part too unless it is slower than this
+  double sample_us = kSampleUs;
 };
 
 /// Compiles, verifies, takes samples, and verifies again on other inputs. A failure of the configuration

@@ -12,12 +12,13 @@
 namespace warptune {
 namespace {
 
-constexpr double kSampleUs = 1000;   // minimum length of a sample, so that event resolution is noise
 constexpr double kNearLength = 0.1;  // a sample that differs this much from that length is as good
 constexpr double kRotation = 80;     // size of all cold sets over the L2; reading them takes about 1 ms
 constexpr double kHostRotation = 2.5;
 constexpr std::int64_t kMaxSets = 256;
 constexpr int kMaxLaunches = 4096;         // graph nodes per sample
+constexpr int kProbedLaunches = 16;        // enough to know how long one of many takes
+constexpr std::size_t kCheckedSets = 8;    // beside the verified one, after the timing of a candidate
 constexpr double kRepeatSeconds = 0.010;   // for all repeats of a verified run
 constexpr double kOtherWorkSeconds = 0.1;  // far longer than a host waits for an idle device
 
@@ -71,8 +72,7 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
 void Workbench::fill_all() {
   for (std::size_t i = 0; i + 1 < sets_.size(); ++i) fill_other(i);
   sets_.back().fill(current_->specs(), current_->seed());
-  checked_sums_ = device_.checksums(inputs(false));
-  all_sums_ = device_.checksums(inputs(true));
+  sums_ = device_.checksums(inputs(0, sets_.size() - 1));
 }
 
 /// Fills a set that is not the checked one.
@@ -80,16 +80,15 @@ void Workbench::fill_other(std::size_t set) {
   sets_[set].fill(specs_, options_.seed + 100 * static_cast<std::uint64_t>(sets_.size() - 1 - set));
 }
 
-std::vector<Region> Workbench::inputs(bool all_sets) const {
+std::vector<Region> Workbench::inputs(std::size_t first, std::size_t others) const {
   const auto is_input = [](const TensorSpec& spec) { return spec.role == Role::input; };
   std::vector<Region> regions = sets_.back().regions(specs_, is_input);
-  if (all_sets)
-    for (std::size_t i = 0; i + 1 < sets_.size(); ++i)
-      // The regions of the last set come first and already include the shared tensors.
-      for (const Region& region : sets_[i].regions(specs_, [&](const TensorSpec& spec) {
-             return is_input(spec) && spec.cache == CacheState::cold;
-           }))
-        regions.push_back(region);
+  for (std::size_t i = first; i < first + others; ++i)
+    // The regions of the checked set already include the shared tensors.
+    for (const Region& region : sets_[i].regions(specs_, [&](const TensorSpec& spec) {
+           return is_input(spec) && spec.cache == CacheState::cold;
+         }))
+      regions.push_back(region);
   return regions;
 }
 
@@ -111,7 +110,7 @@ Prepared Workbench::prepare(const Variant& variant, const Config& config) {
 void Workbench::begin() {
   if (spoiled_) fill_all();
   spoiled_ = true;  // until end()
-  slowest_verified_seconds_ = 0;
+  slowest_verified_seconds_ = other_work_seconds_ = 0;
   device_.restore_l2_policy();
   device_.reset_persisting_cache();
 }
@@ -123,21 +122,24 @@ bool Workbench::changes_inputs() const {
 void Workbench::change_inputs() {
   current_ = current_ == &first_ ? &second_ : &first_;
   sets_.back().fill(current_->specs(), current_->seed());
-  checked_sums_ = device_.checksums(inputs(false));
-  std::ranges::copy(checked_sums_, all_sums_.begin());
+  std::ranges::copy(device_.checksums(inputs(0, 0)), sums_.begin());
 }
 
-Verdict Workbench::unchanged(bool all_sets) {
+Verdict Workbench::unchanged(std::size_t others) {
   if (std::string change = device_.restore_l2_policy(); !change.empty()) return {.detail = std::move(change)};
-  const auto regions = inputs(all_sets);
+  const std::size_t most = sets_.size() - 1;
+  others = std::min(others, most);
+  const std::size_t first = random_bits(options_.seed, checks_++) % (most - others + 1);
+  const auto regions = inputs(first, others);
   const auto now = device_.checksums(regions);
-  if (now == (all_sets ? all_sums_ : checked_sums_)) return {.ok = true, .detail = {}};
-  const auto& before = all_sets ? all_sums_ : checked_sums_;
-  const auto at = std::ranges::mismatch(now, before).in1 - now.begin();
-  for (const TensorSet& set : sets_)
-    if (const std::string name = set.name_at(regions[static_cast<std::size_t>(at)].data); !name.empty())
-      return {.detail = fmt::format("input '{}' was changed", name)};
-  return {.detail = "an input was changed"};
+  const std::size_t checked = inputs(0, 0).size(), of_set = most > 0 ? (sums_.size() - checked) / most : 0;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (now[i] == sums_[i < checked ? i : i + first * of_set]) continue;
+    for (const TensorSet& set : sets_)
+      if (const std::string name = set.name_at(regions[i].data); !name.empty())
+        return {.detail = fmt::format("input '{}' was changed", name)};
+  }
+  return {.ok = true, .detail = {}};
 }
 
 /// Waits for all streams first: earlier launches must not write the outputs after the reset.
@@ -162,7 +164,7 @@ Verdict Workbench::verify(const std::function<void()>& run) {
   slowest_verified_seconds_ = std::max(slowest_verified_seconds_, now_() - enqueued);
   Verdict verdict = result(at_end);
   if (verdict.ok) {
-    const Verdict inputs = unchanged(false);
+    const Verdict inputs = unchanged();
     verdict.ok = inputs.ok;
     verdict.detail = inputs.detail;
   }
@@ -178,7 +180,7 @@ Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
     run();
     const auto at_end = device_.checksums(outputs());
     // Different bytes can be correct too: another order of additions.
-    Verdict verdict = on_all_ranks(device_, at_end == right ? unchanged(false) : result(at_end));
+    Verdict verdict = on_all_ranks(device_, at_end == right ? unchanged() : result(at_end));
     if (verdict.ok) continue;
     verdict.detail = fmt::format("right in one run, wrong in another: {}", verdict.detail);
     return verdict;
@@ -211,15 +213,20 @@ Verdict Workbench::verify_part(const Prepared& prepared, const SampleGraph& samp
   return on_all_ranks(device_, std::move(verdict));
 }
 
-Verdict Workbench::check_inputs() {
+void Workbench::wait_for_other_work() {
   device_.synchronize();
   const double start = now_();
   device_.wait_for_all();
-  if (const double seconds = now_() - start; seconds > kOtherWorkSeconds)
-    return on_all_ranks(
-        device_, {.detail = fmt::format("work on another stream went on for {:.1f} s after the last launch",
-                                        seconds)});
-  Verdict verdict = unchanged(true);
+  other_work_seconds_ = std::max(other_work_seconds_, now_() - start);
+}
+
+Verdict Workbench::check_inputs() {
+  wait_for_other_work();
+  if (other_work_seconds_ > kOtherWorkSeconds)
+    return on_all_ranks(device_,
+                        {.detail = fmt::format("work on another stream went on for {:.1f} s after a launch",
+                                               other_work_seconds_)});
+  Verdict verdict = unchanged(kCheckedSets);
   if (verdict.ok)
     if (const std::string name = sets_.back().broken_guard_band(); !name.empty())
       verdict = {.detail = fmt::format("memory outside '{}' was written", name)};
@@ -242,7 +249,7 @@ std::unique_ptr<CapturedGraph> Workbench::record(const Prepared& prepared, int l
   });
 }
 
-SampleGraph Workbench::record_sample(const Prepared& prepared, bool hot) {
+SampleGraph Workbench::record_sample(const Prepared& prepared, bool hot, double sample_us) {
   const int sets = hot ? 1 : static_cast<int>(sets_.size());
   const bool once = flush_ && !hot;
   const int step = once ? 1 : sets, max_launches = once ? sets : std::max(kMaxLaunches / sets, 1) * sets;
@@ -252,10 +259,13 @@ SampleGraph Workbench::record_sample(const Prepared& prepared, bool hot) {
   const auto enough = [&](const SampleGraph& probe) {
     device_.time_us(*probe.graph);
     const double each = std::max(device_.time_us(*probe.graph) / probe.launches, 0.05);
-    return std::clamp(static_cast<int>(std::ceil(kSampleUs / each / step)) * step, step, max_launches);
+    return std::clamp(static_cast<int>(std::ceil(sample_us / each / step)) * step, step, max_launches);
   };
-  SampleGraph sample = recorded(enough(recorded(1)));  // a single launch takes longer than one of many
-  if (sample.launches == step) return sample;
+  SampleGraph sample = recorded(1);
+  wait_for_other_work();             // that host code of the launch began
+  const int alone = enough(sample);  // a single launch takes longer than one of many
+  sample = recorded(std::min(alone, std::max(kProbedLaunches / step, 1) * step));
+  if (alone == step) return sample;
   const int launches = enough(sample);
   const bool is_near = std::abs(launches - sample.launches) <= kNearLength * launches;
   return is_near ? std::move(sample) : recorded(launches);

@@ -48,8 +48,8 @@ class Workbench {
   Verdict verify_part(const Prepared& prepared, const SampleGraph& sample);
   /// How long the device took for the slowest launch that verify() checked since begin().
   double slowest_verified_seconds() const { return slowest_verified_seconds_; }
-  /// Checks after timing that the inputs of all sets and the guard bands of the checked set are unchanged,
-  /// and that nothing runs on other streams.
+  /// Checks after timing that the inputs of the checked set and of a random part of the others, and the guard
+  /// bands of the checked set, are unchanged, and that nothing ran on other streams.
   Verdict check_inputs();
   /// Fills the checked set with the inputs of the other seed.
   void change_inputs();
@@ -59,8 +59,8 @@ class Workbench {
   /// the last launch.
   std::unique_ptr<CapturedGraph> record(const Prepared& prepared, int launches, bool hot = false,
                                         int omitted = 0);
-  /// Records as many launches as make a sample long enough to time.
-  SampleGraph record_sample(const Prepared& prepared, bool hot = false);
+  /// Records as many launches as make a sample of about that length.
+  SampleGraph record_sample(const Prepared& prepared, bool hot = false, double sample_us = kSampleUs);
   /// One recorded launch on the checked set. It replaces the timed graph in the check after timing if the op
   /// changes its inputs, since then many launches have no reference.
   std::unique_ptr<CapturedGraph> recorded_once(const Prepared& prepared) { return record(prepared, 1, true); }
@@ -86,9 +86,13 @@ class Workbench {
   void replay_as_sample(CapturedGraph& graph);
   /// Compares the outputs; `at_end` are their checksums when the launch had ended.
   Verdict result(const std::vector<std::uint64_t>& at_end);
-  std::vector<Region> inputs(bool all_sets) const;
+  /// The inputs of the checked set, then of `others` sets from set `first` on.
+  std::vector<Region> inputs(std::size_t first, std::size_t others) const;
   std::vector<Region> outputs() const;
-  Verdict unchanged(bool all_sets);
+  /// Whether the inputs of the checked set, and of `others` sets from a random one on, are unchanged.
+  Verdict unchanged(std::size_t others = 0);
+  /// Notes how long other streams have work.
+  void wait_for_other_work();
 
   Device& device_;
   const OpEntry& entry_;
@@ -99,13 +103,13 @@ class Workbench {
   const Op op_;                  // with the inputs of the options
   const Oracle first_, second_;  // the same problem on two sets of inputs
   std::vector<TensorSpec> specs_;
-  std::vector<TensorSet> sets_;  // the last one is the checked set: a replay ends on it
-  const Oracle* current_;        // the reference for the inputs of the checked set
-  std::vector<std::uint64_t> checked_sums_, all_sums_;  // checksums of the inputs: checked set, all sets
+  std::vector<TensorSet> sets_;      // the last one is the checked set: a replay ends on it
+  const Oracle* current_;            // the reference for the inputs of the checked set
+  std::vector<std::uint64_t> sums_;  // checksums of the inputs: of the checked set, then of the others
   bool flush_ = false;
   bool spoiled_ = false;
-  double slowest_verified_seconds_ = 0;
-  std::uint64_t verified_parts_ = 0;
+  double slowest_verified_seconds_ = 0, other_work_seconds_ = 0;
+  std::uint64_t verified_parts_ = 0, checks_ = 0;
 };
 
 }  // namespace warptune

@@ -242,6 +242,7 @@ Json to_json(const Job& job) {
   json["variant"] = job.variant;
   json["config"] = list_of(job.config);
   json["best_us"] = number(job.best_us);
+  json["sample_us"] = job.sample_us;
   return json;
 }
 
@@ -250,7 +251,8 @@ Job job_of(const Json& json) {
           .options = options_of(json),
           .variant = get<std::string>(json, "variant"),
           .config = assignment(json, "config"),
-          .best_us = number(json, "best_us")};
+          .best_us = number(json, "best_us"),
+          .sample_us = get<double>(json, "sample_us")};
 }
 
 Json to_json(const FinalistsJob& job) {

@@ -37,6 +37,7 @@ struct Job {
   std::string variant;
   Config config;
   double best_us = Measurement::NAN_VALUE;  // upper end of the confidence interval of the best so far
+  double sample_us = kSampleUs;
 };
 
 /// Configurations of one problem that are timed interleaved.

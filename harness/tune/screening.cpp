@@ -153,10 +153,12 @@ Measurement ProblemScreening::measure(std::size_t candidate) {
   if (const auto why = broken_rule(candidate, build.resources))
     return {.status = Status::constraint, .detail = *why, .resources = build.resources};
   const Candidate& c = problem_.candidates[candidate];
-  Measurement m = context_.worker.measure(
-      {item_.problem, item_.options, c.variant->name, c.config(), best_high_us_}, deadline_, [this] {
-        if (order_) order_->propose();
-      });
+  const bool is_timed_again = item_.finalists > 0 && problem_.candidates.size() > 1;
+  Measurement m = context_.worker.measure({item_.problem, item_.options, c.variant->name, c.config(),
+                                           best_high_us_, is_timed_again ? kScreeningSampleUs : kSampleUs},
+                                          deadline_, [this] {
+                                            if (order_) order_->propose();
+                                          });
   if (build.resources.registers > 0 && m.resources.registers == 0) m.resources = build.resources;
   m.resources.code_hash = build.resources.code_hash;
   m.resources.compile_ms = std::max(m.resources.compile_ms, build.resources.compile_ms);

@@ -90,7 +90,8 @@ class Benches {
     const NvtxRange range = problem_range(job.problem);
     open(job.problem, job.options);
     return failure_ ? *failure_
-                    : bench_->run(ops_.find(job.problem.op).variant(job.variant), job.config, job.best_us);
+                    : bench_->run(ops_.find(job.problem.op).variant(job.variant), job.config, job.best_us,
+                                  job.sample_us);
   }
 
   std::vector<FinalistTimes> run(const FinalistsJob& job) {
