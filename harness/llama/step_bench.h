@@ -33,9 +33,11 @@ class StepBench {
   /// Throws ResourceError if the device has not the memory. `now` limits how long steps are sampled.
   StepBench(const OpTable& ops, Device& device, StepSpec spec, Seconds now = steady_seconds);
 
-  /// Times both interleaved, `rounds` replays each. The logits of the candidate are verified before and
-  /// after: a failure of either becomes its status. Errors of the device itself are thrown.
-  StepTimes compare(const StepPlans& incumbent, const StepPlans& candidate, int rounds);
+  /// Times both interleaved, `rounds` replays each, or until the ratio is surely above `slow`. The logits of
+  /// the candidate are verified before and, unless it is that slow, after: a failure of either becomes its
+  /// status. Errors of the device itself are thrown.
+  StepTimes compare(const StepPlans& incumbent, const StepPlans& candidate, int rounds,
+                    double slow = Measurement::NAN_VALUE);
 
   const StepSpec& spec() const { return spec_; }
 

@@ -30,12 +30,13 @@ std::vector<Samples> interleave(const InterleaveRule& rule, std::size_t candidat
                                 const std::function<Sample(std::size_t)>& sample, const Seconds& now) {
   const double start = now();
   std::vector<Samples> all(candidates);
-  bool late = false;
-  for (int round = 0; round < rule.rounds && !late; ++round) {
+  bool late = false, decided = false;
+  for (int round = 0; round < rule.rounds && !late && !decided; ++round) {
     for (std::size_t i = 0; i < candidates; ++i)
       if (all[i].stop != Stop::no_time && !take(rule, all[i], [&] { return sample(i); }))
         all[i].stop = Stop::no_time;
     late = round + 1 >= kMinRounds && !(now() - start < rule.max_time);
+    decided = rule.is_decided && round + 1 >= kMinSamplesForInterval && rule.is_decided(all);
   }
   for (Samples& one : all) {
     std::vector<double> sorted = one.us;

@@ -9,6 +9,8 @@ struct InterleaveRule {
   double max_rel_ci = 0.005;  // decides whether an interval is narrow enough, not when to stop
   double max_time = 4;        // seconds for all candidates; at least 3 rounds are sampled
   int max_discarded = 32;     // throttled samples per candidate that are taken again
+  /// Whether the samples so far decide, from kMinSamplesForInterval of each on.
+  std::function<bool(const std::vector<Samples>&)> is_decided = {};
 };
 
 /// `sample(i)` times candidate i. A candidate that returns no time (negative or not finite) is skipped from

@@ -352,6 +352,7 @@ Json to_json(const StepJob& job) {
           {"kv", job.spec.kv.suffix()},
           {"seed", job.spec.seed},
           {"rounds", job.rounds},
+          {"slow", number(job.slow)},
           {"incumbent", to_json(job.incumbent)},
           {"candidate", to_json(job.candidate)}};
 }
@@ -367,6 +368,7 @@ StepJob step_job_of(const Json& json) {
                    .kv = word([&] { return parse_kv_suffix(get<std::string>(json, "kv")); }),
                    .seed = get<std::uint64_t>(json, "seed")},
           .rounds = get<int>(json, "rounds"),
+          .slow = number(json, "slow"),
           .incumbent = step_plans_of(field(json, "incumbent")),
           .candidate = step_plans_of(field(json, "candidate"))};
 }

@@ -9,11 +9,11 @@
 //           {"type":"launch_floors", "graph_node":measurement, "single_launch":measurement}
 //           {"type":"error", "input":bool, "message":text}, and then it ends
 //   parent  {"type":"measure_peaks"}  {"type":"set_peaks", facts}  {"type":"measure_launch_floors"}
-//           {"type":"job", op, dims, dtype, variant, config, options, best_us}
+//           {"type":"job", op, dims, dtype, variant, config, options, best_us, sample_us}
 //           {"type":"finalists", op, dims, dtype, options, rounds, other_caches, energy, sustained,
 //           "finalists":[{variant, config}]}
 //           {"type":"step", model, dtype, ranks, batch, context, "kv":KvFormat::suffix(), seed, rounds,
-//           "incumbent":plans, "candidate":plans}
+//           slow, "incumbent":plans, "candidate":plans}
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -58,6 +58,7 @@ struct StepJob {
   std::string model;  // a preset, or the folder of a checkpoint; the worker reads its configuration
   StepSpec spec;      // its model has only the format of the weights
   int rounds = 21;
+  double slow = Measurement::NAN_VALUE;  // a candidate whose ratio is surely above it takes fewer rounds
   StepPlans incumbent, candidate;
 };
 

@@ -71,8 +71,8 @@ class WorkerTimer : public StepTimer {
   }
 
   StepTrial time(const Picks& incumbent, const Picks& candidate) override {
-    StepTimes times =
-        measure(assembled(parts_, incumbent, true), assembled(parts_, candidate, true), kStepRounds);
+    StepTimes times = measure(assembled(parts_, incumbent, true), assembled(parts_, candidate, true),
+                              kStepRounds, 1 - kSameStep);
     problems_[candidate] = {times.problems.begin(), times.problems.end()};
     if (is_timed(times.candidate))
       times.candidate.detail = fmt::format("{:.4f} ({:.4f} to {:.4f}) of the step's time so far",
@@ -124,12 +124,14 @@ class WorkerTimer : public StepTimer {
 
  private:
   /// A worker that fails costs the candidate, not the search.
-  StepTimes measure(const StepPlans& incumbent, const StepPlans& candidate, int rounds) {
+  StepTimes measure(const StepPlans& incumbent, const StepPlans& candidate, int rounds,
+                    double slow = Measurement::NAN_VALUE) {
     StepTimes times;
     try {
       times = worker_.time(StepJob{.model = item_.model,
                                    .spec = item_.spec,
                                    .rounds = rounds,
+                                   .slow = slow,
                                    .incumbent = incumbent,
                                    .candidate = candidate});
     } catch (const InputError&) {

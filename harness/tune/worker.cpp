@@ -164,7 +164,7 @@ class Steps {
       }
       open_ = std::move(wanted);
     }
-    StepTimes times = bench_->compare(job.incumbent, job.candidate, job.rounds);
+    StepTimes times = bench_->compare(job.incumbent, job.candidate, job.rounds, job.slow);
     if (times.candidate.status == Status::wrong_result) clear();  // it may have changed weights or KV cache
     return times;
   }

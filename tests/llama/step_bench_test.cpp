@@ -67,6 +67,10 @@ TEST(StepBench, TimesAStepAndSaysWhatItSolves) {
             "fuse_append=yes,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no,fuse_o=no");
   EXPECT_FALSE(has(both, "rope_append"));
 
+  const StepTimes surely_slow = bench.compare({}, fused, 21, 0.0);
+  EXPECT_EQ(surely_slow.candidate.status, Status::ok) << surely_slow.candidate.detail;
+  EXPECT_EQ(surely_slow.candidate.samples, 6) << "every ratio is above 0";
+
   set_option(fused.options, "fuse_norm", true);
   set_option(fused.options, "fuse_swiglu", true);
   set_option(fused.options, "fuse_argmax", true);

@@ -194,6 +194,21 @@ TEST(Interleave, SkipsInvalidCandidatesAndEndsOnTime) {
   EXPECT_EQ(all[0].stop, Stop::max_time);
 }
 
+TEST(Interleave, EndsWhereTheSamplesDecide) {
+  const auto is_far = [](const std::vector<Samples>& of) { return of[1].us.back() - of[0].us.back() > 5; };
+  const auto rounds = [&](double start, double step) {
+    double us = start;
+    const auto all = interleave(
+        {.rounds = 20, .is_decided = is_far}, 2,
+        [&](std::size_t i) { return Sample{.us = i * (us += step)}; }, [] { return 0.0; });
+    return all[0].us.size();
+  };
+  EXPECT_EQ(rounds(100, 0), 6u) << "an interval needs six";
+  EXPECT_EQ(rounds(0, 0.5), 6u);
+  EXPECT_EQ(rounds(0, 0.25), 11u);  // the second sample of a round is 0.5 larger than that before
+  EXPECT_EQ(rounds(0, 0), 20u);
+}
+
 TEST(Interleave, ThrottledSamplesAreTakenAgain) {
   int calls = 0;
   const auto all = interleave(
