@@ -67,9 +67,9 @@ void add_text(CLI::App& c, DecodeOptions& o) {
 
 void add_formats(CLI::App& c, DecodeOptions& o) {
   c.add_option("--weights", o.weights,
-               "quantize the matrices of the layers: int8, int4, fp8, nvfp4, mxfp4 or q4_k, with :group=32, "
-               "64 or 128 where "
-               "groups of columns have a scale (default: as the checkpoint; int4 has groups of 128)");
+               "quantize the matrices of the layers: int8, int4, fp8, nvfp4, mxfp4, q4_k or q6_k, with "
+               ":group=32, 64 or 128 where groups of columns have a scale (default: as the checkpoint; int4 "
+               "has groups of 128)");
   c.add_option("--kv-dtype", o.kv_dtype,
                "dtype of the KV cache: same (as the model, default), int8 or fp8 with a scale per row")
       ->check(CLI::IsMember({"same", "int8", "fp8"}));

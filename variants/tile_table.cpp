@@ -174,7 +174,7 @@ std::vector<Tile> tile_rows() {
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == q4_k",
            "blocks_per_sm<=2 warps<=8 tiles=1 stages<=4 pdl<=1", quantized),
       tile("linear", "gemv_packed_bulk_copy",
-           "has_bulk_copy && tokens == 1 && weights != int8 && weights != fp8",
+           "has_bulk_copy && tokens == 1 && weights not in [int8, fp8, q6_k]",
            "blocks_per_sm<=2 warps<=16 tiles=1 stages<=2 pdl<=1", quantized),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens <= 8",
            "blocks_per_sm=1 warps<=16 tiles<=tokens==1?2:1 stages<=6 pdl<=1", quantized),
@@ -275,7 +275,7 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
         Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"prologue", 1}, {"epilogue", 2}});
   for (const std::int64_t tokens : {1, 8, 16, 64, 512})
     for (const auto& [weights, group] :
-         {std::pair{2, 128}, {4, 16}, {5, 32}, {6, 32}})  // int4, nvfp4, mxfp4, q4_k
+         {std::pair{2, 128}, {4, 16}, {5, 32}, {6, 32}, {7, 16}})  // int4, nvfp4, mxfp4, q4_k, q6_k
       add("linear",
           Assignment{
               {"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", weights}, {"group", group}});

@@ -37,6 +37,7 @@ struct BlockType {
   std::uint32_t id;       // in a file
   std::int64_t values, bytes;
   void (*expand)(const std::byte* block, float* values);
+  int weights = kWeightsSame;  // the format that holds its values exactly, if there is one
 };
 
 /// Q4_K: d, dmin, 12 bytes of eight scales and eight minima of 6 bits, 128 bytes of nibbles. Of each 64
@@ -47,8 +48,13 @@ struct Q4KGroup {
 };
 Q4KGroup q4_k_group(const std::byte* block, int group);
 
-/// The type whose blocks have such weights in groups of 32.
-std::string_view block_type_of(int weights);
+/// Q6_K: 128 bytes of low nibbles, 64 of high two bits, 16 int8 scales, d.
+inline constexpr std::int64_t kQ6KBytes = 210, kQ6KScales = 192, kQ6KStep = 208;
+/// Value i of a super-block, from -32 to 31.
+int q6_k_value(const std::byte* block, std::int64_t i);
+
+/// The type of a format that has one.
+const BlockType& block_type_of(int weights);
 
 /// Null where the type cannot be read.
 const BlockType* find_block_type(std::uint32_t id);
@@ -69,8 +75,8 @@ class GgufModel {
  public:
   /// Throws InputError: one sentence with the file and the key or the tensor.
   explicit GgufModel(const std::filesystem::path& path);
-  /// Matrices whose tensors are all of Q4_0, Q8_0 or Q4_K are int4 or int8 in groups of 32, or q4_k. Others
-  /// have no format: they are expanded to the dtype of the run.
+  /// Matrices whose tensors are all of one type that has a format are in that format. Others have none: they
+  /// are expanded to the dtype of the run.
   const ModelConfig& config() const { return config_; }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
 

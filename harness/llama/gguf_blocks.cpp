@@ -58,26 +58,21 @@ void expand_q4_k(const std::byte* block, float* to) {
   }
 }
 
-/// 128 bytes of low nibbles, 64 of high two bits, 16 int8 scales, d. Each half of the values has four rows of
-/// 32: rows 0 and 1 are the low nibbles of its 64 bytes, rows 2 and 3 the high ones.
 void expand_q6_k(const std::byte* block, float* to) {
-  const float d = value_at<fp16>(block + 208);
-  for (int half = 0; half < 2; ++half)
-    for (int row = 0; row < 4; ++row)
-      for (int i = 0; i < 32; ++i) {
-        const int low = byte_at(block, half * 64 + row % 2 * 32 + i) >> row / 2 * 4 & 15;
-        const int high = byte_at(block, 128 + half * 32 + i) >> row * 2 & 3;
-        const float scale = value_at<std::int8_t>(block + 192 + half * 8 + row * 2 + i / 16);
-        *to++ = d * scale * static_cast<float>((low | high << 4) - 32);
-      }
+  const float d = value_at<fp16>(block + kQ6KStep);
+  for (int i = 0; i < 256; ++i)
+    to[i] = d * value_at<std::int8_t>(block + kQ6KScales + i / 16) * static_cast<float>(q6_k_value(block, i));
 }
 
 /// The numbers are those of enum ggml_type.
 constexpr BlockType kTypes[] = {
-    {"F32", 0, 1, 4, expand_one<float>},  {"F16", 1, 1, 2, expand_one<fp16>},
-    {"BF16", 30, 1, 2, expand_one<bf16>}, {"Q4_0", 2, 32, 18, expand_q4_0},
-    {"Q8_0", 8, 32, 34, expand_q8_0},     {"Q4_K", 12, 256, kQ4KBytes, expand_q4_k},
-    {"Q6_K", 14, 256, 210, expand_q6_k},
+    {"F32", 0, 1, 4, expand_one<float>},
+    {"F16", 1, 1, 2, expand_one<fp16>},
+    {"BF16", 30, 1, 2, expand_one<bf16>},
+    {"Q4_0", 2, 32, 18, expand_q4_0, kWeightsInt4},
+    {"Q8_0", 8, 32, 34, expand_q8_0, kWeightsInt8},
+    {"Q4_K", 12, 256, kQ4KBytes, expand_q4_k, kWeightsQ4K},
+    {"Q6_K", 14, 256, kQ6KBytes, expand_q6_k, kWeightsQ6K},
 };
 
 }  // namespace
@@ -90,8 +85,17 @@ Q4KGroup q4_k_group(const std::byte* block, int group) {
           packed(group + 4) >> 4 | packed(group) >> 6 << 4};
 }
 
-std::string_view block_type_of(int weights) {
-  return weights == kWeightsInt4 ? "Q4_0" : weights == kWeightsInt8 ? "Q8_0" : "Q4_K";
+/// Each half of the values has four rows of 32: rows 0 and 1 are the low nibbles of its 64 bytes, rows 2 and
+/// 3 the high ones.
+int q6_k_value(const std::byte* block, std::int64_t i) {
+  const std::int64_t half = i / 128, row = i % 128 / 32, at = i % 32;
+  const int low = byte_at(block, half * 64 + row % 2 * 32 + at) >> row / 2 * 4 & 15,
+            high = byte_at(block, 128 + half * 32 + at) >> row * 2 & 3;
+  return (low | high << 4) - 32;
+}
+
+const BlockType& block_type_of(int weights) {
+  return *std::ranges::find(kTypes, weights, &BlockType::weights);
 }
 
 const BlockType* find_block_type(std::uint32_t id) {

@@ -224,13 +224,14 @@ void expect_presence(const std::map<std::string, StoredTensor>& tensors, const s
 /// The matrices that kernels take as they are stored.
 QuantizationConfig quantization_of(const ModelConfig& c, const std::map<std::string, StoredTensor>& tensors) {
   std::vector<QuantizationScheme> schemes;
-  for (const int weights : {kWeightsInt4, kWeightsInt8, kWeightsQ4K})
-    schemes.push_back({.storage = WeightStorage::gguf, .format = {.weights = weights, .group = 32}});
+  for (const int weights : {kWeightsInt4, kWeightsInt8, kWeightsQ4K, kWeightsQ6K})
+    schemes.push_back({.storage = WeightStorage::gguf,
+                       .format = {.weights = weights, .group = weights == kWeightsQ6K ? 16 : 32}});
   const auto add = [&](const Modules& matrix) {
     for (QuantizationScheme& scheme : schemes)
       if (std::ranges::all_of(matrix.parts, [&](const auto& part) {
             const auto it = tensors.find(part.first + ".weight");
-            return it != tensors.end() && it->second.dtype == block_type_of(scheme.format.weights);
+            return it != tensors.end() && it->second.dtype == block_type_of(scheme.format.weights).name;
           }))
         for (const auto& part : matrix.parts) scheme.targets.emplace_back(part.first, "GGUF");
   };
@@ -261,6 +262,9 @@ GgufModel::GgufModel(const std::filesystem::path& path) : file_(path) {
   if (embedding == tensors_.end()) throw InputError("{}: tensor 'token_embd.weight' is missing", origin);
   const std::string layer = "model.layers.0.";
   config["vocab_size"] = embedding->second.shape[0];
+  // A tied head that kernels take as it is stored is a matrix beside the embedding, which has 16 bits.
+  if (const BlockType* type = find_block_type(embedding->second.dtype); type && type->weights != kWeightsSame)
+    tensors_.emplace("lm_head.weight", embedding->second);
   config["tie_word_embeddings"] = !tensors_.contains("lm_head.weight");
   config["attention_bias"] = tensors_.contains(layer + "self_attn.o_proj.bias");
   config["mlp_bias"] = tensors_.contains(layer + "mlp.down_proj.bias");

@@ -158,7 +158,6 @@ float ModelConfig::attention_scale(int layer) const {
 ModelConfig in_format(ModelConfig config, const WeightFormat& format) {
   config.weights = format;
   config.layer_formats.clear();
-  config.head_format = {};
   return config;
 }
 

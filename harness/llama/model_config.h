@@ -104,7 +104,7 @@ struct ModelConfig {
   int q_width() const { return q_heads * head_dim; }
 };
 
-/// The model with all matrices of its layers in this format, and lm_head in 16 bits.
+/// The model with all matrices of its layers in this format.
 ModelConfig in_format(ModelConfig config, const WeightFormat& format);
 /// The same model, whose GEMMs on weights of fp8 round their activations (WeightFormat::fp8_activations).
 ModelConfig with_fp8_activations(ModelConfig config);

@@ -151,8 +151,9 @@ Problem ModelProblems::down(std::int64_t tokens, const Fusion& fusion) const {
                       residual_after(fusion));
 }
 Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const {
-  return linear(tokens, config_.hidden, head_rows(config_), false, norm_before(fusion),
-                fusion.argmax ? "argmax" : "none");
+  return with_weights(linear(tokens, config_.hidden, head_rows(config_), false, norm_before(fusion),
+                             fusion.argmax ? "argmax" : "none"),
+                      config_.head_format);
 }
 std::vector<Problem> ModelProblems::layer_gemms(std::int64_t tokens, const Fusion& fusion) const {
   const bool apart = !fusion.norm && !fusion.split_norm;

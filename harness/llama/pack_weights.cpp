@@ -128,6 +128,15 @@ void read_q4_k(const QuantizedTensors& from, RowTile<4>& tile) {
   }
 }
 
+/// Q6_K of GGUF: a tile is a quarter of a super-block.
+void read_q6_k(const QuantizedTensors& from, RowTile<8>& tile) {
+  for (int r = 0; r < tile.rows; ++r) {
+    const std::byte* const block = from.block(tile.row + r, tile.column / from.format.group);
+    for (int c = 0; c < tile.columns; ++c)
+      tile.values[r][c] = static_cast<std::uint8_t>(q6_k_value(block, tile.column % kSuperColumns + c));
+  }
+}
+
 /// [rows, columns], a byte per value.
 void read_plain(const QuantizedTensors& from, RowTile<8>& tile) {
   bool has_nan = false;
@@ -174,6 +183,8 @@ void pack_weights(const QuantizedTensors& from, std::int64_t first_row, std::byt
   const bool four = weight_bits(from.format.weights) == 4;
   if (from.format.weights == kWeightsQ4K) {
     pack_tiles<4>(from, first_row, to, read_q4_k);
+  } else if (from.format.weights == kWeightsQ6K) {
+    pack_tiles<8>(from, first_row, to, read_q6_k);
   } else if (from.storage == WeightStorage::gguf) {
     four ? pack_tiles<4>(from, first_row, to, read_gguf<4>)
          : pack_tiles<8>(from, first_row, to, read_gguf<8>);

@@ -82,8 +82,8 @@ class Quantizer {
       });
     }
   }
-  /// The same of a row of Q4_K.
-  void put_q4_k(std::int64_t row, std::span<const float> values) {
+  /// The same of a row of super-blocks.
+  void put_super_blocks(std::int64_t row, std::span<const float> values) {
     for (std::int64_t column = 0; column < columns_.count; column += kSuperColumns)
       put_super_block(row, column,
                       values.subspan(static_cast<std::size_t>(columns_.first + column), kSuperColumns));
@@ -92,9 +92,30 @@ class Quantizer {
   QuantizedMatrix take() { return std::move(matrix_); }
 
  private:
-  /// As the reference quantizer of llama.cpp without its search: the 15 steps of a group go from its minimum,
-  /// at most 0, to its maximum; steps and minima are rounded to 63rds of the largest of the super-block.
+  /// A weight of a group is a stored value times `step`, less `offset`.
+  struct Group {
+    float step, offset = 0;
+  };
+  static constexpr std::size_t kMaxGroups = kSuperColumns / 16;
+  using Groups = std::array<Group, kMaxGroups>;
+
+  /// As the reference quantizer of llama.cpp without its search.
   void put_super_block(std::int64_t row, std::int64_t column, std::span<const float> values) {
+    const bool is_q6_k = format_.weights == kWeightsQ6K;
+    const Groups groups =
+        is_q6_k ? put_q6_k_scales(row, column, values) : put_q4_k_scales(row, column, values);
+    for (std::int64_t i = 0; i < kSuperColumns; ++i) {
+      const auto [step, offset] = groups[static_cast<std::size_t>(i / group_)];
+      const float in_steps = step == 0 ? 0 : (values[static_cast<std::size_t>(i)] + offset) / step;
+      const auto value =
+          std::lrint(is_q6_k ? std::clamp(in_steps, -32.0f, 31.0f) : std::clamp(in_steps, 0.0f, 15.0f));
+      const PackedPosition at = packed_position(format_.weights, columns_.count, row, column + i);
+      matrix_.weight[static_cast<std::size_t>(at.byte)] |= static_cast<std::byte>(value << at.shift);
+    }
+  }
+  /// The 15 steps of a group go from its minimum, at most 0, to its maximum; steps and minima are rounded to
+  /// 63rds of the largest of the super-block.
+  Groups put_q4_k_scales(std::int64_t row, std::int64_t column, std::span<const float> values) {
     constexpr std::size_t kGroup = 32, kGroups = kSuperColumns / kGroup;
     std::array<float, kGroups> steps, minima;
     for (std::size_t g = 0; g < kGroups; ++g) {
@@ -103,33 +124,51 @@ class Quantizer {
       steps[g] = (high + minima[g]) / 15;
     }
     const float largest_step = std::ranges::max(steps), largest_minimum = std::ranges::max(minima);
-    const std::int64_t super = super_scale_index(columns_.count, row, column);
-    const float d = put_fp16(super, largest_step / 63), dmin = put_fp16(super + 1, largest_minimum / 63);
-    if (!std::isfinite(d) || !std::isfinite(dmin)) scales_are_finite_ = false;
+    const float d = put_step(row, column, 0, largest_step / 63),
+                dmin = put_step(row, column, 1, largest_minimum / 63);
+    Groups groups;
     for (std::size_t g = 0; g < kGroups; ++g) {
-      const std::int64_t begin = column + static_cast<std::int64_t>(g * kGroup);
       const auto of_63 = [](float value, float largest) {
         return largest == 0 ? 0 : static_cast<int>(std::lrint(63 * (value / largest)));
       };
       const int scale = of_63(steps[g], largest_step), minimum = of_63(minima[g], largest_minimum);
-      std::byte* const pair =
-          matrix_.scales.data() + 2 * scale_index(kWeightsQ4K, format_.group, columns_.count, row, begin);
+      std::byte* const pair = super_bytes(row, column + static_cast<std::int64_t>(g * kGroup));
       pair[0] = static_cast<std::byte>(scale);
       pair[1] = static_cast<std::byte>(minimum);
-      const float step = d * static_cast<float>(scale), offset = dmin * static_cast<float>(minimum);
-      for (std::size_t i = 0; i < kGroup; ++i) {
-        const float in_steps = step == 0 ? 0 : (values[g * kGroup + i] + offset) / step;
-        const PackedPosition at =
-            packed_position(kWeightsQ4K, columns_.count, row, begin + static_cast<std::int64_t>(i));
-        matrix_.weight[static_cast<std::size_t>(at.byte)] |=
-            static_cast<std::byte>(std::lrint(std::clamp(in_steps, 0.0f, 15.0f)) << at.shift);
-      }
+      groups[g] = {d * static_cast<float>(scale), dmin * static_cast<float>(minimum)};
     }
+    return groups;
   }
-  /// Stores a scale, and returns it as it was rounded.
-  float put_fp16(std::int64_t at, float scale) {
-    store(DType::fp16, matrix_.scales.data(), at, scale);
-    return static_cast<float>(load(DType::fp16, matrix_.scales.data(), at));
+  /// The largest magnitude of a group becomes -32; scales are rounded to 128ths of the largest of the
+  /// super-block, which becomes -128.
+  Groups put_q6_k_scales(std::int64_t row, std::int64_t column, std::span<const float> values) {
+    constexpr std::size_t kGroup = 16;
+    const auto magnitude = [](float value) { return std::fabs(value); };
+    std::array<float, kMaxGroups> steps;
+    for (std::size_t g = 0; g < kMaxGroups; ++g)
+      steps[g] = std::ranges::max(values.subspan(g * kGroup, kGroup), {}, magnitude) / -32;
+    const float largest = std::ranges::max(steps, {}, magnitude);
+    const float d = put_step(row, column, 0, largest / -128);
+    Groups groups;
+    for (std::size_t g = 0; g < kMaxGroups; ++g) {
+      const auto scale = largest == 0 ? 0 : std::min(127L, std::lrint(-128 * (steps[g] / largest)));
+      super_bytes(row, column + static_cast<std::int64_t>(g * kGroup))[g % 2] = static_cast<std::byte>(scale);
+      groups[g] = {d * static_cast<float>(scale)};
+    }
+    return groups;
+  }
+  /// The two bytes of scales of 32 columns.
+  std::byte* super_bytes(std::int64_t row, std::int64_t column) {
+    return matrix_.scales.data() +
+           2 * scale_index(format_.weights, format_.group, columns_.count, row, column);
+  }
+  /// Stores d (0) or dmin (1) of a super-block, and returns it as it was rounded.
+  float put_step(std::int64_t row, std::int64_t column, std::int64_t which, float step) {
+    const std::int64_t at = super_step_index(format_.weights, columns_.count, row, column) + which;
+    store(DType::fp16, matrix_.scales.data(), at, step);
+    const auto rounded = static_cast<float>(load(DType::fp16, matrix_.scales.data(), at));
+    if (!std::isfinite(rounded)) scales_are_finite_ = false;
+    return rounded;
   }
   /// Stores the scale of the group of a column, and returns it as it was rounded.
   float put_scale(std::int64_t row, std::int64_t column, float scale) {
@@ -212,8 +251,8 @@ QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> 
     }
     if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) finite = false;
     if (!finite) return;
-    if (format.weights == kWeightsQ4K)
-      quantizer.put_q4_k(first, values);
+    if (has_super_blocks(format.weights))
+      quantizer.put_super_blocks(first, values);
     else
       quantizer.put(first, values);
   });

@@ -30,7 +30,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 void expect_format(const WeightFormat& f) {
   const bool is_written = f.quantized() && !f.zeros && !f.act_order && !f.fp8_activations &&
-                          f.weights != kWeightsQ4K && (weight_bits(f.weights) == 4 || f.group == 0);
+                          !has_super_blocks(f.weights) && (weight_bits(f.weights) == 4 || f.group == 0);
   if (!is_written)
     throw InputError(
         "weights are not written as '{}'; it must be int8, fp8, nvfp4, mxfp4, or int4 with "

@@ -106,21 +106,28 @@ std::int64_t convert_scales(const QuantizedTensors& from, std::int64_t first, st
   return rounded;
 }
 
-/// The same of Q4_K, whose scales are none of them rounded.
-void copy_q4_k_scales(const QuantizedTensors& from, std::int64_t first, std::byte* to) {
-  constexpr std::int64_t kGroups = kSuperColumns / 32;
+/// The same of Q4_K and Q6_K, whose scales are none of them rounded.
+void copy_super_scales(const QuantizedTensors& from, std::int64_t first, std::byte* to) {
+  const WeightFormat& f = from.format;
+  const std::int64_t in_super = kSuperColumns / f.group;
   parallel_for(from.rows, kPackThreads, [&](std::int64_t row) {
     for (std::int64_t group = 0; group < from.groups(); ++group) {
       const std::byte* const block = from.block(row, group);
-      const auto [scale, minimum] = q4_k_group(block, static_cast<int>(group % kGroups));
       std::byte* const pair = to + 2 * index_of(from, first + row, group);
-      pair[0] = static_cast<std::byte>(scale);
-      pair[1] = static_cast<std::byte>(minimum);
-      if (group % kGroups != 0) continue;
-      for (const int i : {0, 1})
-        if (const double step = load(DType::fp16, block, i); !std::isfinite(step))
+      if (f.weights == kWeightsQ6K) {
+        pair[group % 2] = block[kQ6KScales + group % in_super];
+      } else {
+        const auto [scale, minimum] = q4_k_group(block, static_cast<int>(group % in_super));
+        pair[0] = static_cast<std::byte>(scale);
+        pair[1] = static_cast<std::byte>(minimum);
+      }
+      if (group % in_super != 0) continue;
+      const std::byte* const steps = block + (f.weights == kWeightsQ6K ? kQ6KStep : 0);
+      for (int i = 0; i < super_steps(f.weights); ++i)
+        if (const double step = load(DType::fp16, steps, i); !std::isfinite(step))
           throw InputError("tensor '{}' has the scale {}; scales must be finite", from.scale_name, step);
-      std::memcpy(to + 2 * super_scale_index(from.columns, first + row, group * from.format.group), block, 4);
+      std::memcpy(to + 2 * super_step_index(f.weights, from.columns, first + row, group * f.group), steps,
+                  2 * static_cast<std::size_t>(super_steps(f.weights)));
     }
   });
 }
@@ -163,8 +170,8 @@ std::optional<QuantizedMatrix> read_quantized(const Checkpoint& checkpoint, cons
   std::int64_t row = 0;
   for (const QuantizedTensors& part : tensors) {
     pack_weights(part, row, matrix.weight.data());
-    if (part.format.weights == kWeightsQ4K)
-      copy_q4_k_scales(part, row, matrix.scales.data());
+    if (has_super_blocks(part.format.weights))
+      copy_super_scales(part, row, matrix.scales.data());
     else if (const std::int64_t rounded = convert_scales(part, row, matrix.scales.data()))
       matrix.notes.push_back(fmt::format("tensor '{}': {} of {} scales are rounded to fp16", part.scale_name,
                                          rounded, part.scale_rows() * part.groups()));

@@ -199,11 +199,8 @@ std::uint32_t stored_word(const StoredTensor& tensor, std::int64_t i) {
 }
 
 const std::byte* QuantizedTensors::block(std::int64_t row, std::int64_t group) const {
-  if (format.weights == kWeightsQ4K)
-    return weight->data.data() +
-           (weight->stored_row(row) * columns + group * format.group) / kSuperColumns * kQ4KBytes;
-  const std::int64_t bytes = format.group * weight_bits(format.weights) / 8 + kGgufScaleBytes;
-  return weight->data.data() + (weight->stored_row(row) * groups() + group) * bytes;
+  const std::int64_t value = weight->stored_row(row) * columns + group * format.group;
+  return weight->data.data() + value / block_type->values * block_type->bytes;
 }
 
 float QuantizedTensors::scale(std::int64_t scale_row, std::int64_t group) const {
@@ -247,8 +244,8 @@ std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, con
   const Module m{checkpoint, t, rows, columns};
   check_extents(m);
   if (t.storage == WeightStorage::gguf) {
-    const std::string type(block_type_of(t.format.weights));
-    t.weight = t.scales = need(checkpoint, t.weight_name, {type}, rows, columns);
+    t.block_type = &block_type_of(t.format.weights);
+    t.weight = t.scales = need(checkpoint, t.weight_name, {std::string(t.block_type->name)}, rows, columns);
     t.scale_name = t.weight_name;
   } else if (by_columns) {
     find_column_major(m);

@@ -29,7 +29,8 @@ struct QuantizedTensors {
   std::int64_t scale_row_stride = 0, scale_group_stride = 0;  // in elements
   float global_scale = 1;                                     // nvfp4: multiplies all others
   Tensor zeros;                                               // null where none are stored
-  std::vector<std::int32_t> order = {};  // [columns]: which column comes i-th; empty: they are in order
+  std::vector<std::int32_t> order = {};   // [columns]: which column comes i-th; empty: they are in order
+  const BlockType* block_type = nullptr;  // of GGUF
 
   std::int64_t groups() const { return format.group == 0 ? 1 : columns / format.group; }
   /// Whether the tensors have all rows of a column together, as GPTQ and AWQ store them.
@@ -42,7 +43,7 @@ struct QuantizedTensors {
   std::int64_t rows_of_scale() const { return has_block_scales() ? kFp8ScaleRows : 1; }
   std::int64_t scale_rows() const { return (rows + rows_of_scale() - 1) / rows_of_scale(); }
   float scale(std::int64_t scale_row, std::int64_t group) const;
-  /// The block of GGUF that has a group: its scale, in fp16, and its values; of q4_k a super-block.
+  /// The block of GGUF that has a group: its scale, in fp16, and its values; of q4_k and q6_k a super-block.
   const std::byte* block(std::int64_t row, std::int64_t group) const;
   /// The stored value that stands for 0; `zeros` must not be null.
   int zero_point(std::int64_t row, std::int64_t group) const;

@@ -46,14 +46,15 @@ class RandomTensors {
     const int weights = format.weights, group = format.group;
     const bool is_fp8 = weights == kWeightsFp8, is_nvfp4 = weights == kWeightsNvfp4;
     const std::int64_t in = of.columns.stored;
-    double variance = std::exp2(2 * weight_bits(weights)) / 12 * (format.zeros ? 2 : 1);
-    if (is_fp8) variance = 1.0 / 3;
+    const double range = random_range(weights);
+    double variance = (weight_bits(weights) == 8 ? range * range / 3 : 64 / 3.0) * (format.zeros ? 2 : 1);
     if (is_fp4(weights)) variance = 68.5 / 8;           // of the eight magnitudes
     if (is_nvfp4) variance /= 3;                        // its groups have scales up to 1
     if (weights == kWeightsMxfp4) variance *= 3.0 / 7;  // scales are rounded down
     double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
     if (weights == kWeightsQ4K) scale = q4_k_scale(gain / std::sqrt(static_cast<double>(in)));
-    groups_of(format, of.columns.count);  // throws where they do not divide it
+    if (weights == kWeightsQ6K) scale /= 77;  // RMS of the scales' bytes, of low and of high bytes of fp16
+    groups_of(format, of.columns.count);      // throws where they do not divide it
     expect_blocks(format, of);
     const Layout packed{kBlockRows, [=](std::int64_t columns) {
                           return columns == 0 ? 0 : packed_bytes(weights, kBlockRows, columns);
@@ -63,7 +64,7 @@ class RandomTensors {
                           return columns == 0 ? 0 : scale_count(weights, group, scale_rows, columns);
                         }};
     return {.format = format,
-            .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, of, packed, is_fp8 ? 1 : 128),
+            .weight = uniform(is_fp8 ? DType::fp8 : DType::int8, of, packed, range),
             .scales = uniform(scale_dtype(format), scales_of(of, group), scales, is_nvfp4 ? 1 : scale),
             .zeros = format.zeros ? uniform(DType::int8, scales_of(of, group), scales, 8) : Buffer(),
             .order = format.act_order ? shuffled_columns(in) : Buffer(),

@@ -14,7 +14,8 @@
 namespace warptune {
 namespace {
 
-constexpr std::array<std::string_view, 7> kNames = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k"};
+constexpr std::array<std::string_view, 8> kNames = {"same",  "int8",  "int4", "fp8",
+                                                    "nvfp4", "mxfp4", "q4_k", "q6_k"};
 
 }  // namespace
 
@@ -32,8 +33,8 @@ std::string WeightFormat::str() const {
 WeightFormat parse_weight_format(std::string_view text) {
   const auto fail = [&] {
     throw InputError(
-        "'{}' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4 or q4_k, with "
-        ":group=32, 64 or 128 where groups of columns have a scale, fp8 also with :activations=fp8",
+        "'{}' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4, q4_k or q6_k, "
+        "with :group=32, 64 or 128 where groups of columns have a scale, fp8 also with :activations=fp8",
         brief(text));
   };
   if (text.ends_with(':')) fail();
@@ -78,7 +79,7 @@ std::int64_t groups_of(const WeightFormat& format, std::int64_t columns) {
   if (format.group == 0) return 1;
   if (columns % format.unit_columns() != 0)
     throw InputError("weights of {} columns have no {} of {}; it must divide them", columns,
-                     format.weights == kWeightsQ4K ? "super-blocks" : "groups", format.unit_columns());
+                     has_super_blocks(format.weights) ? "super-blocks" : "groups", format.unit_columns());
   return columns / format.group;
 }
 

@@ -22,17 +22,16 @@ struct WeightFormat {
   bool fp8_activations = false;
 
   bool quantized() const { return weights != kWeightsSame; }
-  /// The number of columns of a row is a multiple of this: the columns of a group, with q4_k of a
+  /// The number of columns of a row is a multiple of this: the columns of a group, with q4_k and q6_k of a
   /// super-block.
-  int unit_columns() const { return weights == kWeightsQ4K ? kSuperColumns : group == 0 ? 1 : group; }
+  int unit_columns() const { return has_super_blocks(weights) ? kSuperColumns : group == 0 ? 1 : group; }
   /// "int4:group=128:zeros", "fp8:activations=fp8"; "same" where it is not quantized.
   std::string str() const;
   bool operator==(const WeightFormat&) const = default;
 };
 
-/// The format of such a text. int4 without a group has groups of 128; those of nvfp4 are 16, of mxfp4 and
-/// q4_k
-/// 32. Throws InputError.
+/// The format of such a text. int4 without a group has groups of 128; those of nvfp4 and q6_k are 16, of
+/// mxfp4 and q4_k 32. Throws InputError.
 WeightFormat parse_weight_format(std::string_view text);
 
 /// Groups of a row. Throws InputError where they do not divide it.

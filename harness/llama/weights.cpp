@@ -87,12 +87,13 @@ class Loader {
       }
     }
     const Parts tensors = with_suffix(parts, ".weight");
-    const bool rounds = format.quantized() && !quantization_;
-    for (const auto& [name, count] : tensors)
-      if (const BlockType* type = find_block_type(checkpoint_.tensor(name, shape_of(count, columns)).dtype);
-          type && type->values > 1)
-        ++expanded_[type->name];
-    if (!rounds) return {.weight = load(tensors, columns)};
+    if (!format.quantized() || quantization_) {
+      for (const auto& [name, count] : tensors)
+        if (const BlockType* type = find_block_type(checkpoint_.tensor(name, shape_of(count, columns)).dtype);
+            type && type->values > 1)
+          ++expanded_[type->name];
+      return {.weight = load(tensors, columns)};
+    }
     std::vector<std::vector<float>> buffers;
     std::vector<FloatRows> rows;
     for (const auto& [name, count] : tensors) {
@@ -110,18 +111,14 @@ class Loader {
   }
   bool has(const std::string& name) const { return checkpoint_.has(name); }
   /// Of notes on several tensors only the first.
-  std::vector<std::string> notes(const WeightFormat& format) const {
+  std::vector<std::string> notes() const {
     std::vector<std::string> all;
     if (!expanded_.empty()) {
       std::vector<std::string> counts;
       for (const auto& [type, count] : expanded_) counts.push_back(fmt::format("{} of {}", count, type));
-      const bool rounds = format.quantized() && !quantization_;
-      all.push_back(fmt::format("no kernel takes matrices of this file as they are ({}): they are {}",
-                                fmt::join(counts, ", "),
-                                rounds ? fmt::format("rounded to {}", format.str())
-                                       : fmt::format("dequantized to {}", name_of(dtype_))));
-      if (!format.quantized())
-        all.back() += "; --weights int8:group=32 rounds them to 8 bits, in half of the memory";
+      all.push_back(
+          fmt::format("matrices of this file with parts of several types ({}) are dequantized to {}",
+                      fmt::join(counts, ", "), name_of(dtype_)));
     }
     if (notes_.size() == 1) all = notes_;
     if (notes_.size() > 1)
@@ -315,7 +312,7 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
   w.final_norm = loader.vector("model.norm.weight", c.hidden, c.logits_multiplier / of_head);
   if (!c.tied_embeddings) w.lm_head = loader.modules(head_module(c));
   device.synchronize();
-  std::ranges::move(loader.notes(c.weights), std::back_inserter(w.notes));
+  std::ranges::move(loader.notes(), std::back_inserter(w.notes));
   return w;
 }
 

@@ -22,22 +22,22 @@ namespace warptune {
 template <class S, int kStages_>
 struct PackedStages {
   static constexpr int kStages = kStages_, kSteps = ceil_div(S::kBlocks, S::kWarps);  // stages of a work tile
+  static constexpr bool kSuperBlocks = has_super_blocks(S::kWeights);
   /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
   static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
                        kSlotBytes = S::kWarps * kBlockBytes,
                        kGroupScaleBytes =
-                           S::kWeights == kWeightsQ4K
-                               ? kSuperWords * 2 * S::kGroup / kSuperColumns
+                           kSuperBlocks
+                               ? super_words(S::kWeights) * 2 * S::kGroup / kSuperColumns
                                : kBlockRows * static_cast<int>(sizeof(WeightScale<S::kWeights, S::kGroup>)),
                        kScaleBytes = kSlotGroups * kGroupScaleBytes,
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
   static constexpr int kMatrices = S::kSwiglu ? 2 : 1, kMatrixSlots = 2 * S::kTiles / kMatrices;
-  /// A TMA box of scales has 512 bytes of a slot at most, and not 128, which would be swizzled; of Q4_K,
-  /// whole super-blocks.
-  static constexpr int kChunkWarps = kScaleBytes == 128   ? S::kWarps / 2
-                                     : kScaleBytes <= 512 ? S::kWarps
-                                                          : 512 / (kScaleBytes / S::kWarps) / 4 * 4,
-                       kChunks = S::kWarps / kChunkWarps, kChunkBytes = kScaleBytes / kChunks;
+  /// A TMA box of scales has 512 bytes of a slot at most, and not 128, which would be swizzled; of Q4_K and
+  /// Q6_K one or two super-blocks.
+  static constexpr int kChunks =
+                           max_of(ceil_div(kScaleBytes, kSuperBlocks ? 320 : 512), 1) + (kScaleBytes == 128),
+                       kChunkWarps = S::kWarps / kChunks, kChunkBytes = kScaleBytes / kChunks;
   struct alignas(128) ScaleChunk {
     unsigned char slots[kMatrixSlots][max_of(kChunkBytes, 16)];
   };
@@ -153,9 +153,10 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
     to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
     if constexpr (is_fp4(S::kWeights)) {
       to.scales = reinterpret_cast<const decltype(to.scales)*>(scales)[in_chunk * kBlockRows + lane / 4];
-    } else if constexpr (S::kWeights == kWeightsQ4K) {
-      to.scales.read(reinterpret_cast<const fp16*>(scales) + in_chunk / 2 * kSuperWords, in_chunk % 2,
-                     lane / 4);
+    } else if constexpr (P::kSuperBlocks) {
+      constexpr int kBlocks = kSuperColumns / S::kColumns;
+      to.scales.read(reinterpret_cast<const fp16*>(scales) + in_chunk / kBlocks * super_words(S::kWeights),
+                     in_chunk % kBlocks, lane / 4);
     } else {
       const auto at = [&](int of, int j) {  // of warp `of`
         const int group = S::kGroup < S::kColumns ? of * S::kBlockScales + j : of * S::kColumns / S::kGroup;

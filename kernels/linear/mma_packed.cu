@@ -8,8 +8,8 @@
 //   act-order, x is gathered by plain loads.
 // Arithmetic: weights are converted in registers. Scales of groups multiply the weights where that is exact
 //   (fp4), else, where a warp has at most two token tiles, the sums of their columns, in fp32; else they
-//   multiply the weights, which are rounded to T once, always where groups also have offsets (Q4_K). Scales
-//   of rows multiply the sums. Scales are loaded a step ahead.
+//   multiply the weights, which are rounded to T once, always those of super-blocks (Q4_K, Q6_K). Scales of
+//   rows multiply the sums. Scales are loaded a step ahead.
 // Sync: cp_async_wait() and one __syncthreads() per step.
 // Combine: with kSplits every block writes fp32 sums to the workspace; the last block of a tile adds them in
 //   the order of the splits, so that runs agree bitwise, and resets the counter.
@@ -43,7 +43,8 @@ struct MmaPacked {
   static constexpr int kFragments = kColumns / 16, kScaleFragments = kFragments / kBlockScales;
   /// fp16 does not have the range of the scales of mxfp4.
   static constexpr bool kScalesSums = kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> &&
-                                      !kHasOffsets<kWeights> && (kMTiles <= 2 || kWeights == kWeightsMxfp4);
+                                      !has_super_blocks(kWeights) &&
+                                      (kMTiles <= 2 || kWeights == kWeightsMxfp4);
 
   static_assert(!kScalesSums || kMTiles <= 2 || kScaleFragments == 2);
   static_assert(kIn % kColumns == 0 && kTileK % kColumns == 0 && kWarpM % 16 == 0 && kStages >= 2);

@@ -11,8 +11,8 @@ namespace warptune {
 template <int kWeights, class Args>
 using WeightArgsOf = typename Conditional<kWeights == kWeightsSame, Args, QuantizedLinearArgs>::type;
 
-/// Scales of groups are fp16, of fp4 bytes; those of rows and of blocks of fp8 are fp32. Of Q4_K: of
-/// super-blocks.
+/// Scales of groups are fp16, of fp4 bytes; those of rows and of blocks of fp8 are fp32. Of Q4_K and Q6_K:
+/// of super-blocks.
 template <int kWeights, int kGroup>
 using WeightScale = typename Conditional<
     kGroup == 0 || kWeights == kWeightsFp8, float,
@@ -65,19 +65,23 @@ struct PackedWeights {
   __device__ __forceinline__ float operator[](int i) const {
     const PackedPosition at = packed_position(kWeights, kIn, row, i);
     const unsigned char byte = static_cast<const unsigned char*>(args.weight)[at.byte];
-    if constexpr (kWeights == kWeightsQ4K) return q4_k_value(byte >> at.shift & 15, i);
+    if constexpr (has_super_blocks(kWeights)) return super_block_value(byte, at.shift, i);
     const float scaled =
         value(byte, at.shift, i) * to_float(weight_scale<kIn, kWeights, kGroup>(args.scales, row, i));
     return kWeights == kWeightsNvfp4 ? scaled * args.row_scales[row] : scaled;
   }
 
  private:
-  __device__ __forceinline__ float q4_k_value(int nibble, int i) const {
+  __device__ __forceinline__ float super_block_value(unsigned char byte, int shift, int i) const {
     const int pair =
         static_cast<const unsigned short*>(args.scales)[scale_index(kWeights, kGroup, kIn, row, i)];
-    const fp16* const steps = static_cast<const fp16*>(args.scales) + super_scale_index(kIn, row, i);
-    return fmaf(static_cast<float>(nibble), to_float(steps[0]) * static_cast<float>(pair & 255),
-                to_float(steps[1]) * -static_cast<float>(pair >> 8));
+    const fp16* const steps = static_cast<const fp16*>(args.scales) + super_step_index(kWeights, kIn, row, i);
+    if constexpr (kWeights == kWeightsQ6K)
+      return static_cast<signed char>(byte) *
+             (to_float(steps[0]) * static_cast<signed char>(pair >> i / kGroup % 2 * 8));
+    else
+      return fmaf(static_cast<float>(byte >> shift & 15), to_float(steps[0]) * static_cast<float>(pair & 255),
+                  to_float(steps[1]) * -static_cast<float>(pair >> 8));
   }
   __device__ __forceinline__ float value(unsigned char byte, int shift, int i) const {
     if constexpr (kWeights == kWeightsFp8) return to_float(fp8{byte});
@@ -125,7 +129,8 @@ struct WeightWord {
   /// The nibble that stands for 0 where a matrix has no zero points.
   static constexpr int kZero = kWeights == kWeightsQ4K ? 0 : 8;
 
-  /// What convert() takes for a zero point: minus 2^7 (bf16) or 2^10 and the zero point. Of int4 and Q4_K.
+  /// What is added for a zero point: minus 2^7 (bf16) or 2^10 and the zero point. convert() takes that of
+  /// int4 and Q4_K.
   static __device__ __forceinline__ unsigned bias(int zero) {
     return (kBf16 ? 0xc300c300u : 0xe400e400u) | static_cast<unsigned>(zero) * 0x10001u;
   }
@@ -136,6 +141,11 @@ struct WeightWord {
       if constexpr (kWeights == kWeightsInt4 || kWeights == kWeightsQ4K) {
         constexpr unsigned kPower = kBf16 ? 0x43004300u : 0x64006400u;
         pairs[i] = fma_pairs<T>(and_or(word >> 4 * i, 0x000f000fu, kPower), kOne, bias);
+      } else if constexpr (kWeights == kWeightsQ6K) {
+        // The six bits of the value plus 32.
+        const unsigned v = (word ^ 0x20202020u) & 0x3f3f3f3fu;
+        pairs[i] = fma_pairs<T>(__byte_perm(v, kBf16 ? 0x43434343u : 0x64646464u, i == 0 ? 0x4140 : 0x4342),
+                                kOne, WeightWord::bias(32));
       } else if constexpr (kWeights == kWeightsInt8 && kBf16) {
         // 2^7 + the low seven bits, minus 2^7 where the sign is clear, 2^8 where it is set.
         const unsigned v = __byte_perm(word, 0x43434343u, i == 0 ? 0x4140 : 0x4342);
@@ -222,47 +232,53 @@ struct BlockScales {
   }
 };
 
-/// Of Q4_K: a weight is d * scale * nibble - dmin * minimum. Both products are exact in fp32.
-template <int kGroup, int kCount>
-struct BlockScales<kWeightsQ4K, kGroup, kCount> {
-  unsigned pairs[2];  // bytes: scale and minimum of each group
-  unsigned steps;     // d and dmin
+/// Of Q4_K a weight is d * scale * nibble - dmin * minimum, of Q6_K d * scale * byte. The products with d and
+/// dmin are exact in fp32.
+template <int kWeights, int kGroup, int kCount>
+requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount> {
+  static constexpr bool kOffsets = kWeights == kWeightsQ4K;
+  static constexpr int kWords = block_columns(kWeights) / 64;
+  unsigned bytes[kWords];                  // scales of the groups, of Q4_K each with its minimum
+  Vec<fp16, super_steps(kWeights)> steps;  // d, of Q4_K and dmin
 
   /// With i = 0 those of the block of column k.
   template <int kIn>
   __device__ __forceinline__ void load(int i, const void* scales, long long row, int k) {
-    if (i != 0) return;
-    const long long slot = row / kBlockRows * (kIn / kSuperColumns);
-    read(static_cast<const fp16*>(scales) + (slot + k / kSuperColumns) * kSuperWords,
-         k % kSuperColumns / block_columns(kWeightsQ4K), static_cast<int>(row % kBlockRows));
+    if (i == 0)
+      read(static_cast<const fp16*>(scales) + super_index(kWeights, kIn, row, k),
+           k % kSuperColumns / block_columns(kWeights), static_cast<int>(row % kBlockRows));
   }
   /// `super`: the words of a super-block.
   __device__ __forceinline__ void read(const fp16* super, int block, int row) {
-    const auto vec = load_vec<2>(reinterpret_cast<const unsigned*>(super) + (block * kBlockRows + row) * 2);
-    pairs[0] = vec[0];
-    pairs[1] = vec[1];
-    steps = reinterpret_cast<const unsigned*>(super)[kBlockRows * (kSuperColumns / 64) + row];
+    const auto vec =
+        load_vec<kWords>(reinterpret_cast<const unsigned*>(super) + (block * kBlockRows + row) * kWords);
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) bytes[w] = vec[w];
+    constexpr int kSteps = super_steps(kWeights);
+    steps = load_vec<kSteps>(super + kBlockRows * kSuperGroupWords + row * kSteps);
   }
-  __device__ __forceinline__ float scale(int i) const { return byte(2 * i); }
+  __device__ __forceinline__ float d() const { return to_float(steps[0]); }
+  __device__ __forceinline__ float dmin() const { return to_float(steps[1]); }
+  __device__ __forceinline__ float scale(int i) const { return byte(kOffsets ? 2 * i : i); }
   __device__ __forceinline__ float minimum(int i) const { return byte(2 * i + 1); }
-  __device__ __forceinline__ float d() const { return step(0); }
-  __device__ __forceinline__ float dmin() const { return step(1); }
-  /// The weights of group i, each rounded once. `pair`: nibbles.
+  /// What multiplies the bytes of group i.
+  __device__ __forceinline__ float operator[](int i) const { return d() * scale(i); }
+  /// The weights of group i, each rounded once. `pair`: nibbles or bytes.
   template <class T>
   __device__ __forceinline__ unsigned multiply(unsigned pair, int i) const {
+    if constexpr (!kOffsets) return multiply_pair<T>(pair, (*this)[i]);
     const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
-    const float factor = d() * scale(i), offset = -dmin() * minimum(i);
+    const float factor = (*this)[i], offset = -dmin() * minimum(i);
     return pack2<T>(fmaf(v[0], factor, offset), fmaf(v[1], factor, offset));
   }
 
  private:
-  __device__ __forceinline__ float step(int i) const {
-    return to_float((*reinterpret_cast<const Vec<fp16, 2>*>(&steps))[i]);
-  }
-  /// A byte below the exponent of 2^23 is that power plus the byte.
+  /// A byte below the exponent of 2^23 is that power plus the byte. The signed ones of Q6_K plus 128 are
+  /// unsigned.
   __device__ __forceinline__ float byte(int i) const {
     const unsigned selector = 0x7440u | static_cast<unsigned>(i % 4);
-    return __uint_as_float(__byte_perm(pairs[i / 4], 0x4b000000u, selector)) - 0x1p23f;
+    const unsigned word = kOffsets ? bytes[i / 4] : bytes[i / 4] ^ 0x80808080u;
+    return __uint_as_float(__byte_perm(word, 0x4b000000u, selector)) - (kOffsets ? 0x1p23f : 0x1p23f + 128);
   }
 };
 

@@ -21,6 +21,9 @@ inline constexpr int kWeightsMxfp4 = 5;  // groups of 32 columns have a scale of
 // Q4_K of llama.cpp: unsigned nibbles; a value is d * scale * nibble - dmin * minimum. Groups of 32 columns
 // have a byte of scale and one of minimum, super-blocks of 256 columns of a row have d and dmin in fp16.
 inline constexpr int kWeightsQ4K = 6;
+// Q6_K of llama.cpp: signed bytes from -32 to 31; a value is d * scale * byte. Groups of 16 columns have a
+// signed byte of scale, super-blocks of 256 columns of a row have d in fp16.
+inline constexpr int kWeightsQ6K = 7;
 
 inline constexpr int kBlockRows = 8, kBlockRowBytes = 64, kBlockBytes = kBlockRows * kBlockRowBytes;
 /// Rows that share a scale where weights are fp8 with a group: blocks of 128 x 128.
@@ -29,13 +32,22 @@ inline constexpr int kFp8ScaleRows = 128;
 WARPTUNE_HOST_DEVICE constexpr bool is_fp4(int weights) {
   return weights == kWeightsNvfp4 || weights == kWeightsMxfp4;
 }
+/// Whether the scales of groups are bytes, and super-blocks of 256 columns have the steps of these.
+WARPTUNE_HOST_DEVICE constexpr bool has_super_blocks(int weights) {
+  return weights == kWeightsQ4K || weights == kWeightsQ6K;
+}
 /// Columns of a group where the format alone says it; 0: the format has several.
 WARPTUNE_HOST_DEVICE constexpr int fixed_group(int weights) {
-  return weights == kWeightsNvfp4 ? 16 : weights == kWeightsMxfp4 || weights == kWeightsQ4K ? 32 : 0;
+  if (weights == kWeightsNvfp4 || weights == kWeightsQ6K) return 16;
+  return weights == kWeightsMxfp4 || weights == kWeightsQ4K ? 32 : 0;
 }
 /// Bits of a quantized weight.
 WARPTUNE_HOST_DEVICE constexpr int weight_bits(int weights) {
   return weights == kWeightsInt4 || weights == kWeightsQ4K || is_fp4(weights) ? 4 : 8;
+}
+/// Random weights are uniform bytes of [-n, n], of fp8 values. Those of Q6_K have six bits.
+WARPTUNE_HOST_DEVICE constexpr float random_range(int weights) {
+  return weights == kWeightsFp8 ? 1 : weights == kWeightsQ6K ? 31 : 128;
 }
 /// The value of a nibble of e2m1: below 1 in steps of 0.5, then 2 or 3 times a power of two.
 WARPTUNE_HOST_DEVICE constexpr float fp4_value(int nibble) {
@@ -55,23 +67,32 @@ WARPTUNE_HOST_DEVICE constexpr long long packed_bytes(int weights, long long row
   return (rows + kBlockRows - 1) / kBlockRows * packed_blocks_of_row(weights, columns) * kBlockBytes;
 }
 
-/// Columns of a super-block of Q4_K: two blocks.
+/// Columns of a super-block: two blocks of Q4_K, four of Q6_K.
 inline constexpr int kSuperColumns = 256;
-/// 16-bit words of scales of a super-block of eight rows: [2 blocks][8 rows][4 groups], in the low byte the
-/// scale and in the high byte the minimum, then [8 rows][d, dmin].
-inline constexpr int kSuperWords = kBlockRows * (kSuperColumns / 32 + 2);
-
-/// Where Q4_K has d of the super-block of a column, in 16-bit words; dmin follows.
-WARPTUNE_HOST_DEVICE constexpr long long super_scale_index(long long columns, long long row,
-                                                           long long column) {
-  const long long super = row / kBlockRows * (columns / kSuperColumns) + column / kSuperColumns;
-  return super * kSuperWords + kBlockRows * (kSuperColumns / 32) + row % kBlockRows * 2;
+/// 16-bit words of scales that a row of a super-block has: one for each 32 columns, and d, of Q4_K also dmin.
+inline constexpr int kSuperGroupWords = kSuperColumns / 32;
+WARPTUNE_HOST_DEVICE constexpr int super_steps(int weights) { return weights == kWeightsQ4K ? 2 : 1; }
+/// The words of eight rows: [blocks][8 rows][32 columns], then [8 rows][steps]. The word of 32 columns has
+/// two bytes, the low one first: the scale and the minimum of Q4_K, the scales of two groups of Q6_K.
+WARPTUNE_HOST_DEVICE constexpr int super_words(int weights) {
+  return kBlockRows * (kSuperGroupWords + super_steps(weights));
+}
+/// The first word of the super-block of a column.
+WARPTUNE_HOST_DEVICE constexpr long long super_index(int weights, long long columns, long long row,
+                                                     long long column) {
+  return (row / kBlockRows * (columns / kSuperColumns) + column / kSuperColumns) * super_words(weights);
+}
+/// The word that is d of the super-block of a column; dmin follows.
+WARPTUNE_HOST_DEVICE constexpr long long super_step_index(int weights, long long columns, long long row,
+                                                          long long column) {
+  return super_index(weights, columns, row, column) + kBlockRows * kSuperGroupWords +
+         row % kBlockRows * super_steps(weights);
 }
 
 /// Scales of a packed matrix, and its zero points: with `group` columns of a row to one [ceil(rows /
 /// 8)][columns / group][8 rows], of fp8 [ceil(rows / 128)][columns / 128] for blocks of 128 x 128, of fp4
 /// [ceil(rows / 8)][blocks of a row][8 rows][groups of a block], so that a lane loads those of its row at
-/// once, of Q4_K [ceil(rows / 8)][super-blocks of a row][kSuperWords]; without groups [rows].
+/// once, of Q4_K and Q6_K [ceil(rows / 8)][super-blocks of a row][super_words()]; without groups [rows].
 WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, long long columns, long long row,
                                                      long long column) {
   if (group == 0) return row;
@@ -82,11 +103,10 @@ WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, lon
     const long long block = row / kBlockRows * packed_blocks_of_row(weights, columns) + column / in_block;
     return (block * kBlockRows + row % kBlockRows) * (in_block / group) + at;
   }
-  if (weights == kWeightsQ4K) {
-    const long long super = row / kBlockRows * (columns / kSuperColumns) + column / kSuperColumns,
-                    block = column % kSuperColumns / block_columns(weights);
-    return super * kSuperWords + (block * kBlockRows + row % kBlockRows) * 4 +
-           column % block_columns(weights) / group;
+  if (has_super_blocks(weights)) {
+    const long long in_block = block_columns(weights), block = column % kSuperColumns / in_block;
+    return super_index(weights, columns, row, column) +
+           (block * kBlockRows + row % kBlockRows) * (in_block / 32) + column % in_block / 32;
   }
   return (row / kBlockRows * groups + column / group) * kBlockRows + row % kBlockRows;
 }
@@ -94,8 +114,8 @@ WARPTUNE_HOST_DEVICE constexpr long long scale_count(int weights, int group, lon
                                                      long long columns) {
   if (group == 0) return rows;
   if (is_fp4(weights)) return packed_bytes(weights, rows, columns) * 2 / group;
-  if (weights == kWeightsQ4K)
-    return (rows + kBlockRows - 1) / kBlockRows * (columns / kSuperColumns) * kSuperWords;
+  if (has_super_blocks(weights))
+    return (rows + kBlockRows - 1) / kBlockRows * (columns / kSuperColumns) * super_words(weights);
   const long long per_scale = weights == kWeightsFp8 ? kFp8ScaleRows : kBlockRows;
   return (rows + per_scale - 1) / per_scale * (columns / group) * (weights == kWeightsFp8 ? 1 : kBlockRows);
 }

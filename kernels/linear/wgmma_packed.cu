@@ -8,7 +8,7 @@
 //   Consumers load scales and zero points a step ahead; the producer warp prefetches them to the L2.
 // Arithmetic: a warpgroup converts a batch, some columns of one m64 tile, while the tensor cores multiply one
 //   of another warpgroup; two of a block take turns. Up to 64 tokens, scales of groups multiply the sums of a
-//   batch, in fp32; else, and where groups also have offsets (Q4_K), they multiply the weights, which are
+//   batch, in fp32; else, and those of super-blocks (Q4_K, Q6_K), they multiply the weights, which are
 //   rounded to T once. Scales of rows multiply the sums.
 // Act-order: permute_columns.cu writes x to the workspace, whose tensor map takes the place of that of x.
 // Wins: 9 tokens and more on most shapes.
@@ -62,7 +62,7 @@ struct PackedWgmma {
 
   static constexpr bool kTakesTurns = kWarpgroups == 2;
   static constexpr bool kScalesSums = kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> &&
-                                      !kHasOffsets<kWeights> && (kN <= 64 || kWeights == kWeightsMxfp4);
+                                      !has_super_blocks(kWeights) && (kN <= 64 || kWeights == kWeightsMxfp4);
   static constexpr int kTiles = kMatrices * kSubtiles,  // m64 tiles of a warpgroup
       kBatchColumns = min_of(kScalesSums ? kGroup : kColumns, kColumns), kBatchFragments = kBatchColumns / 16,
                        kBatchWords = kBatchFragments / Word::kFragments,

@@ -12,8 +12,8 @@
 #include "harness/llama/golden.h"
 #include "harness/llama/model.h"
 #include "tests/files.h"
-#include "tests/llama/q4_k.h"
 #include "tests/llama/small_models.h"
+#include "tests/llama/super_blocks.h"
 #include "tests/program.h"
 #include "variants/table.h"
 
@@ -73,10 +73,14 @@ TEST(Gguf, MatricesThatKernelsTakeKeepTheirFormat) {
   EXPECT_FALSE(q4.formats_of(1).qkv.quantized()) << "v is Q8_0, q and k are Q4_0";
   EXPECT_EQ(q4.formats_of(1).down.str(), "int4:group=32");
   EXPECT_FALSE(q4.head_format.quantized());
-  EXPECT_EQ(read_model(file_of("qwen2_q8_0")).weights.str(), "int8:group=32");
+  const ModelConfig q8 = read_model(file_of("qwen2_q8_0"));
+  EXPECT_EQ(q8.weights.str(), "int8:group=32");
+  EXPECT_EQ(q8.head_format.str(), "int8:group=32") << "the embedding, which is also the head";
   EXPECT_FALSE(read_model(file_of("qwen3_f16")).weights.quantized());
   const ModelConfig q4_k = read_model(file_of("llama_q4_k"));
   EXPECT_EQ(q4_k.formats_of(0).gate_up.str(), "q4_k");
+  EXPECT_EQ(q4_k.formats_of(0).down.str(), "q6_k");
+  EXPECT_EQ(q4_k.head_format.str(), "q6_k");
   EXPECT_FALSE(q4_k.formats_of(0).qkv.quantized()) << "v is Q6_K, q and k are Q4_K";
 }
 
@@ -91,32 +95,29 @@ TEST(Gguf, Q4KHasItsSixBitScalesAndMinima) {
   EXPECT_EQ(q4_k_group(block, 4).minimum, 0x15);
 }
 
-// Also of a matrix of several parts, whose rows continue within eight.
-TEST(Gguf, Q4KIsPackedExactly) {
+// Also a matrix of several parts, whose rows continue within eight.
+TEST(Gguf, SuperBlocksArePackedExactly) {
   const ModelConfig config = read_model(file_of("llama_q4_k"));
   const Checkpoint checkpoint(file_of("llama_q4_k"));
-  int matrices = 0;
-  for (int layer = 0; layer < config.layers; ++layer) {
-    const LayerModules modules = layer_modules(config, layer);
-    for (const Modules* matrix : {&modules.qkv, &modules.o, &modules.gate_up, &modules.down}) {
-      const auto packed = read_quantized(checkpoint, *config.quantization, matrix->parts, matrix->columns);
-      if (!packed) continue;
-      EXPECT_EQ(packed->format.str(), "q4_k");
-      ++matrices;
-      const std::int64_t columns = matrix->columns.count;
-      std::int64_t first = 0;
-      for (const auto& [name, rows] : matrix->parts) {
-        const std::vector<float> want = expanded(checkpoint.tensor(name + ".weight", {rows.stored, columns}));
-        for (std::int64_t row = 0; row < rows.count; ++row)
-          for (std::int64_t i = 0; i < columns; ++i)
-            ASSERT_EQ(testing::q4_k_weight(*packed, columns, first + row, i).value,
-                      want[static_cast<std::size_t>(row * columns + i)])
-                << name << " " << row << " " << i;
-        first += rows.count;
-      }
+  const LayerModules layer = layer_modules(config, 0);
+  const std::pair<Modules, const char*> matrices[] = {
+      {layer.gate_up, "q4_k"}, {layer.down, "q6_k"}, {head_module(config), "q6_k"}};
+  for (const auto& [matrix, format] : matrices) {
+    const std::int64_t columns = matrix.columns.count;
+    const auto packed = read_quantized(checkpoint, *config.quantization, matrix.parts, matrix.columns);
+    ASSERT_TRUE(packed);
+    EXPECT_EQ(packed->format.str(), format);
+    std::int64_t first = 0;
+    for (const auto& [name, rows] : matrix.parts) {
+      const std::vector<float> want = expanded(checkpoint.tensor(name + ".weight", {rows.stored, columns}));
+      for (std::int64_t row = 0; row < rows.count; ++row)
+        for (std::int64_t i = 0; i < columns; ++i)
+          ASSERT_EQ(testing::super_block_weight(*packed, columns, first + row, i).value,
+                    want[static_cast<std::size_t>(row * columns + i)])
+              << name << " " << row << " " << i;
+      first += rows.count;
     }
   }
-  EXPECT_GT(matrices, 0);
 }
 
 TEST(Gguf, WhatIsDequantizedIsNoted) {
@@ -127,8 +128,7 @@ TEST(Gguf, WhatIsDequantizedIsNoted) {
   EXPECT_TRUE(notes("qwen2_q8_0").empty());
   EXPECT_TRUE(notes("qwen3_f16").empty());
   ASSERT_EQ(notes("llama_q4_k").size(), 1u);
-  EXPECT_NE(notes("llama_q4_k")[0].find("(2 of Q4_K, 3 of Q6_K): they are dequantized to bf16"),
-            std::string::npos)
+  EXPECT_NE(notes("llama_q4_k")[0].find("(2 of Q4_K, 1 of Q6_K) are dequantized to bf16"), std::string::npos)
       << notes("llama_q4_k")[0];
 }
 
@@ -233,19 +233,6 @@ TEST(Gguf, EveryCutAndEveryFlippedHeaderByteIsReadOrRefused) {
   }
 }
 
-/// The bytes of llama_q4_k with gate in Q4_0, whose blocks take as much, all zeros: up is in Q4_K, so no
-/// matrix runs packed.
-std::string without_packed_matrices() {
-  const std::string gate = "blk.0.ffn_gate.weight";
-  const GgufFile file(file_of("llama_q4_k"));
-  const auto data = file.tensors().at(gate).data;
-  std::string bytes = testing::text_of(file_of("llama_q4_k"));
-  const std::string_view values(reinterpret_cast<const char*>(data.data()), data.size());
-  bytes.replace(bytes.find(values), values.size(), values.size(), '\0');
-  bytes[bytes.find(gate) + gate.size() + 4 + 2 * 8] = 2;  // past the extents
-  return bytes;
-}
-
 TEST(Gguf, DecodesFromTheCommandLine) {
   const fs::path out = testing::fresh_folder("gguf_decode");
   const std::string decode = "decode --device host --steps 2 --out " + out.string() + " --model ";
@@ -254,12 +241,7 @@ TEST(Gguf, DecodesFromTheCommandLine) {
   const auto other = testing::run_shell("{} " + decode + file_of("llama_q4_k").string() +
                                         " --prompt-len 4 --weights int8:group=32");
   EXPECT_EQ(other.code, 2) << other.text;
-  EXPECT_NE(other.text.find("are q4_k"), std::string::npos) << other.text;
-  std::ofstream(out / "rounded.gguf", std::ios::binary) << without_packed_matrices();
-  const auto rounded = testing::run_shell("{} " + decode + (out / "rounded.gguf").string() +
-                                          " --prompt-len 4 --weights int8:group=32");
-  EXPECT_EQ(rounded.code, 0) << rounded.text;
-  EXPECT_NE(rounded.text.find("rounded to int8:group=32"), std::string::npos) << rounded.text;
+  EXPECT_NE(other.text.find("are q6_k"), std::string::npos) << other.text;
   const auto text = testing::run_shell("{} " + decode + file_of("llama_q4_0").string() + " --prompt hello");
   EXPECT_EQ(text.code, 2);
   EXPECT_NE(text.text.find("--prompt-ids"), std::string::npos) << text.text;

@@ -199,6 +199,7 @@ TEST_F(QuantizeCommand, RefusalsWriteNothing) {
       {gqa, "int3", out, "'int3' is no format of weights"},
       {gqa, "same", out, "weights are not written as 'same'; it must be int8, fp8, nvfp4, mxfp4, or int4"},
       {gqa, "q4_k", out, "weights are not written as 'q4_k'"},
+      {gqa, "q6_k", out, "weights are not written as 'q6_k'"},
       {gqa, "int8:group=64", out, "weights are not written as 'int8:group=64'"},
       {gqa, "fp8:group=128", out, "weights are not written as 'fp8:group=128'"},
       {gqa, "int4:group=32:zeros", out, "weights are not written as 'int4:group=32:zeros'"},

@@ -11,12 +11,12 @@
 #include "harness/core/error.h"
 #include "harness/core/random.h"
 #include "harness/llama/quantized_matrix.h"
-#include "tests/llama/q4_k.h"
+#include "tests/llama/super_blocks.h"
 
 namespace warptune {
 namespace {
 
-using testing::q4_k_weight;
+using testing::super_block_weight;
 
 /// Uniform in [-1, 1), of float or bf16, with one group of zeros.
 struct RandomRows {
@@ -176,7 +176,7 @@ TEST(Quantize, WeightsOfQ4KAreNearThoseOfTheirGroup) {
     const QuantizedMatrix m = quantize({.weights = kWeightsQ4K, .group = 32}, std::span(&part, 1), 512);
     for (std::int64_t row = 0; row < rows; ++row)
       for (std::int64_t i = 0; i < 512; ++i) {
-        const auto [value, step] = q4_k_weight(m, 512, row, i);
+        const auto [value, step] = super_block_weight(m, 512, row, i);
         // Half a step, and what 6 bits of a step and of a minimum round: half of 1 / 63 of the largest, 15
         // times.
         const double rounding = 15 * (2.0 / 15 / 63 / 2) + 1.0 / 63 / 2;
@@ -194,18 +194,49 @@ TEST(Quantize, WeightsOfQ4KOnItsGridAreExact) {
   const FloatRows part = {DType::fp32, 1, reinterpret_cast<const std::byte*>(values.data())};
   const QuantizedMatrix m = quantize({.weights = kWeightsQ4K, .group = 32}, std::span(&part, 1), 512);
   for (std::int64_t i = 0; i < 512; ++i)
-    ASSERT_EQ(q4_k_weight(m, 512, 0, i).value, values[static_cast<std::size_t>(i)]) << i;
+    ASSERT_EQ(super_block_weight(m, 512, 0, i).value, values[static_cast<std::size_t>(i)]) << i;
 }
 
-TEST(Quantize, SlicesOfQ4KAreThoseOfTheMatrix) {
+TEST(Quantize, WeightsOfQ6KAreNearThoseOfTheirGroup) {
+  for (const std::int64_t rows : {1, 9}) {
+    const RandomRows from(rows, 512);
+    const FloatRows part = from.view();
+    const QuantizedMatrix m = quantize({.weights = kWeightsQ6K, .group = 16}, std::span(&part, 1), 512);
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t i = 0; i < 512; ++i) {
+        const auto [value, step] = super_block_weight(m, 512, row, i);
+        // Half a step, or one where the value would be 32, and what a scale of 128ths rounds, 32 times.
+        ASSERT_NEAR(value, from.at(row, i), std::abs(step) + 32 * (1.0 / 32 / 128 / 2) + 1e-3)
+            << row << " " << i;
+        ASSERT_LE(std::abs(step), 1.0 / 32 * 1.005);
+      }
+  }
+}
+
+TEST(Quantize, WeightsOfQ6KOnItsGridAreExact) {
+  // Scales of 128 to 113 / 128 and values from -32; the second super-block has the other signs.
+  std::vector<float> values(512);
+  for (std::size_t i = 0; i < 512; ++i)
+    values[i] = static_cast<float>(128 - i % 256 / 16) * (static_cast<float>(i % 16 * 4) - 32) /
+                (i < 256 ? 128 : -64);
+  const FloatRows part = {DType::fp32, 1, reinterpret_cast<const std::byte*>(values.data())};
+  const QuantizedMatrix m = quantize({.weights = kWeightsQ6K, .group = 16}, std::span(&part, 1), 512);
+  for (std::int64_t i = 0; i < 512; ++i)
+    ASSERT_EQ(super_block_weight(m, 512, 0, i).value, values[static_cast<std::size_t>(i)]) << i;
+}
+
+TEST(Quantize, SlicesOfSuperBlocksAreThoseOfTheMatrix) {
   const RandomRows from(3, 768);
-  const WeightFormat format{.weights = kWeightsQ4K, .group = 32};
   const FloatRows part = from.view();
-  const QuantizedMatrix whole = quantize(format, std::span(&part, 1), 768),
-                        middle = quantize(format, std::span(&part, 1), {256, 256, 768});
-  for (std::int64_t row = 0; row < 3; ++row)
-    for (std::int64_t i = 0; i < 256; ++i)
-      ASSERT_EQ(q4_k_weight(middle, 256, row, i).value, q4_k_weight(whole, 768, row, 256 + i).value);
+  for (const WeightFormat& format : {WeightFormat{.weights = kWeightsQ4K, .group = 32},
+                                     WeightFormat{.weights = kWeightsQ6K, .group = 16}}) {
+    const QuantizedMatrix whole = quantize(format, std::span(&part, 1), 768),
+                          middle = quantize(format, std::span(&part, 1), {256, 256, 768});
+    for (std::int64_t row = 0; row < 3; ++row)
+      for (std::int64_t i = 0; i < 256; ++i)
+        ASSERT_EQ(super_block_weight(middle, 256, row, i).value,
+                  super_block_weight(whole, 768, row, 256 + i).value);
+  }
 }
 
 TEST(Quantize, PaddingIsZero) {

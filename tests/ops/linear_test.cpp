@@ -76,7 +76,10 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("5", "96", "40", "mxfp4", "32", {{"epilogue", "argmax"}}),
         quantized("1", "512", "33", "q4_k", "32"),
         quantized("3", "256", "24", "q4_k", "32", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
-        quantized("17", "768", "7", "q4_k", "32", {{"epilogue", "add"}})),
+        quantized("17", "768", "7", "q4_k", "32", {{"epilogue", "add"}}),
+        quantized("1", "512", "33", "q6_k", "16", {{"epilogue", "argmax"}}),
+        quantized("3", "256", "24", "q6_k", "16", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
+        quantized("17", "768", "7", "q6_k", "16", {{"epilogue", "add"}})),
     shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Quantized, GpuLinear,
@@ -138,7 +141,18 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("16", "1024", "144", "q4_k", "32", {{"prologue", "rms_scale"}, {"epilogue", "add_rms"}}),
         quantized("20", "512", "264", "q4_k", "32", {{"epilogue", "swiglu"}}),
         quantized("200", "768", "328", "q4_k", "32", {{"epilogue", "add"}}),
-        quantized("130", "256", "72", "q4_k", "32"), quantized("200", "512", "264", "nvfp4", "16"),
+        quantized("130", "256", "72", "q4_k", "32"), quantized("1", "4096", "512", "q6_k", "16"),
+        quantized("1", "4096", "1032", "q6_k", "16", {{"epilogue", "argmax"}}),
+        quantized("1", "11008", "96", "q6_k", "16", {{"epilogue", "add"}}),
+        quantized("1", "1024", "264", "q6_k", "16", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
+        quantized("2", "2048", "104", "q6_k", "16"),
+        quantized("7", "768", "33", "q6_k", "16", {{"epilogue", "argmax"}}),
+        quantized("8", "2048", "100", "q6_k", "16", {{"prologue", "rms_norm"}}),
+        quantized("17", "1024", "130", "q6_k", "16"), quantized("64", "512", "1032", "q6_k", "16"),
+        quantized("16", "1024", "144", "q6_k", "16", {{"prologue", "rms_scale"}, {"epilogue", "add_rms"}}),
+        quantized("20", "512", "264", "q6_k", "16", {{"epilogue", "swiglu"}}),
+        quantized("200", "768", "328", "q6_k", "16", {{"epilogue", "add"}}),
+        quantized("130", "256", "72", "q6_k", "16"), quantized("200", "512", "264", "nvfp4", "16"),
         quantized("20", "512", "264", "nvfp4", "16", {{"epilogue", "swiglu"}})),
     shape_name);
 

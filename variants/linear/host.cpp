@@ -90,8 +90,16 @@ class HostGemm {
       float value = static_cast<std::int8_t>(byte);
       if (weights_ == kWeightsFp8) value = std::bit_cast<fp8>(byte);
       if (is_fp4(weights_)) value = fp4_value(byte >> position.shift & 15);
-      if (weights_ == kWeightsQ4K) {
-        values[i] = q4_k_value(args.scales, at, super_scale_index(in_, row, i), byte >> position.shift & 15);
+      if (has_super_blocks(weights_)) {
+        const auto* const pair = static_cast<const std::uint8_t*>(args.scales) + 2 * at;
+        const std::int64_t steps = super_step_index(weights_, in_, row, i);
+        const auto d = static_cast<float>(load(DType::fp16, args.scales, steps));
+        if (weights_ == kWeightsQ6K) {
+          values[i] = d * static_cast<std::int8_t>(pair[i / group_ % 2]) * static_cast<std::int8_t>(byte);
+        } else {
+          const auto dmin = static_cast<float>(load(DType::fp16, args.scales, steps + 1));
+          values[i] = d * pair[0] * (byte >> position.shift & 15) - dmin * pair[1];
+        }
         continue;
       }
       if (weights_ == kWeightsInt4)
@@ -99,13 +107,6 @@ class HostGemm {
       values[args.order ? args.order[i] : i] = value * scale;
     }
     return values;
-  }
-  /// As llama.cpp computes it. `at`, `super`: where the group's and the super-block's scales are.
-  static float q4_k_value(const void* scales, std::int64_t at, std::int64_t super, int nibble) {
-    const auto* const pair = static_cast<const std::uint8_t*>(scales) + 2 * at;
-    const auto d = static_cast<float>(load(DType::fp16, scales, super)),
-               dmin = static_cast<float>(load(DType::fp16, scales, super + 1));
-    return d * static_cast<float>(pair[0]) * static_cast<float>(nibble) - dmin * static_cast<float>(pair[1]);
   }
   void store_ids() const {
     int* const ids = static_cast<const ArgmaxLinearArgs*>(fused_)->ids;

@@ -24,6 +24,8 @@ namespace {
 
 constexpr std::int64_t kUnitOutputs = 64;  // a unit of verification: one token, this many output rows
 constexpr float kEps = 1e-5f;
+/// The values of dim `weights` (kernels/linear/packed_weights.h).
+constexpr const char* kFormats[] = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k", "q6_k"};
 
 /// Rows of weight.
 std::int64_t weight_rows(const Problem& p) {
@@ -85,13 +87,15 @@ class Weights {
     const std::int64_t of_scale = scale_index(weights_, group_, in_, row, i);
     const double scale = scales_[of_scale] * (row_scales_ ? (*row_scales_)[row] : 1);
     const PackedPosition at = packed_position(weights_, in_, row, i);
-    if (weight_bits(weights_) == 8) return weight_[at.byte] * scale;
     const int nibble = (static_cast<int>(weight_[at.byte]) & 0xff) >> at.shift & 15;
-    if (weights_ == kWeightsQ4K) {
+    if (has_super_blocks(weights_)) {
       const int pair = std::bit_cast<std::uint16_t>(static_cast<fp16>(static_cast<float>(scales_[of_scale])));
-      const std::int64_t steps = super_scale_index(in_, row, i);
+      const std::int64_t steps = super_step_index(weights_, in_, row, i);
+      if (weights_ == kWeightsQ6K)
+        return scales_[steps] * static_cast<std::int8_t>(pair >> i / group_ % 2 * 8) * weight_[at.byte];
       return scales_[steps] * (pair & 255) * nibble - scales_[steps + 1] * (pair >> 8);
     }
+    if (weight_bits(weights_) == 8) return weight_[at.byte] * scale;
     if (is_fp4(weights_)) return fp4_value(nibble) * scale;
     return (nibble - 8 - (zeros_ ? (*zeros_)[of_scale] : 0)) * scale;
   }
@@ -115,21 +119,19 @@ void add_quantized(std::vector<TensorSpec>& specs, const Problem& p, float scale
   const int weights = static_cast<int>(p["weights"]);
   const std::int64_t rows = weight_rows(p), in = p["in"];
   const int group = static_cast<int>(p["group"]);
-  // Values are uniform in all bytes, in fp8 up to 1.
   const bool is_fp8 = weights == kWeightsFp8;
-  const float largest = is_fp8 ? 1.0f : 128.0f;
+  const float largest = random_range(weights);
   specs.push_back({.name = "weight",
                    .dtype = is_fp8 ? DType::fp8 : DType::int8,
                    .shape = {packed_bytes(weights, rows, in)},
                    .scale = largest});
   // Those of groups of nvfp4 are up to 1, some of them subnormal; those of rows have the size. The bytes of
-  // Q4_K's are those of such values too, up to 255 times d.
-  const float of_q4_k = 1 / 512.0f;
-  const float scales = weights == kWeightsQ4K ? scale * of_q4_k
-                                              : scale * 2 /
-                                                    (is_fp4(weights)             ? 2
-                                                     : weight_bits(weights) == 4 ? 8
-                                                                                 : largest);
+  // super-blocks are those of such values too, up to 255 times d, or 128.
+  const float scales = scale * 2 /
+                       (has_super_blocks(weights)   ? 1024
+                        : is_fp4(weights)           ? 2
+                        : weight_bits(weights) == 4 ? 8
+                                                    : largest);
   const bool is_nvfp4 = weights == kWeightsNvfp4;
   specs.push_back({.name = "scales",
                    .dtype = weight_scale_dtype(weights, group),
@@ -181,10 +183,11 @@ double bytes_of_weights(const Problem& p) {
   if (p["weights"] == kWeightsSame) return rows * in * static_cast<double>(size_of(p.dtype));
   const int weights = static_cast<int>(p["weights"]);
   const double rows_of_scale = weights == kWeightsFp8 && group != 0 ? kFp8ScaleRows : 1,
-               super_scales = weights == kWeightsQ4K ? rows * in / kSuperColumns * 4 : 0,
-               scales = std::ceil(rows / rows_of_scale) * (group == 0 ? 1 : in / group) *
-                            static_cast<double>(size_of(weight_scale_dtype(weights, p["group"]))) +
-                        super_scales;
+               of_row = has_super_blocks(weights) ? in / kSuperColumns * super_words(weights) / kBlockRows
+                        : group == 0              ? 1
+                                                  : in / group,
+               scales = std::ceil(rows / rows_of_scale) * of_row *
+                        static_cast<double>(size_of(weight_scale_dtype(weights, p["group"])));
   return rows * in * weight_bits(weights) / 8 + scales + (weights == kWeightsNvfp4 ? 4 * rows : 0) +
          (p["zeros"] != 0 ? rows * (group == 0 ? 1 : in / group) : 0) + (p["act_order"] != 0 ? 4 * in : 0);
 }
@@ -201,14 +204,11 @@ void check_quantized(const Problem& p) {
   }
   const int fixed = fixed_group(static_cast<int>(weights));
   if (fixed != 0 && group != fixed)
-    throw InputError(fmt::format("weights={} has groups of {} columns, not group={}",
-                                 weights == kWeightsNvfp4   ? "nvfp4"
-                                 : weights == kWeightsMxfp4 ? "mxfp4"
-                                                            : "q4_k",
-                                 fixed, group));
-  if (weights == kWeightsQ4K && p["in"] % kSuperColumns != 0)
     throw InputError(
-        fmt::format("weights=q4_k needs in as a multiple of {}, not {}", kSuperColumns, p["in"]));
+        fmt::format("weights={} has groups of {} columns, not group={}", kFormats[weights], fixed, group));
+  if (has_super_blocks(static_cast<int>(weights)) && p["in"] % kSuperColumns != 0)
+    throw InputError(fmt::format("weights={} needs in as a multiple of {}, not {}", kFormats[weights],
+                                 kSuperColumns, p["in"]));
   if (fixed == 0 && group != 0 && group != 32 && group != 64 && group != 128)
     throw InputError(fmt::format("group is 32, 64, 128 or 0, the whole row, not {}", group));
   if (group != 0 && p["in"] % group != 0)
@@ -269,12 +269,12 @@ Op linear() {
                 .optional = true},
                feature("weights",
                        "how the weights are stored: as x, or quantized, int8, int4, fp8 (e4m3), nvfp4 or "
-                       "mxfp4 (e2m1), or q4_k (Q4_K of llama.cpp), and packed "
+                       "mxfp4 (e2m1), or q4_k or q6_k (Q4_K and Q6_K of llama.cpp), and packed "
                        "(kernels/linear/packed_weights.h)",
-                       {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k"}),
+                       {std::begin(kFormats), std::end(kFormats)}),
                feature("group",
                        "columns of a row that share a scale: 32, 64 or 128, of fp8 blocks of 128 x 128, of "
-                       "nvfp4 16, of mxfp4 and q4_k 32; 0: the whole row"),
+                       "nvfp4 and q6_k 16, of mxfp4 and q4_k 32; 0: the whole row"),
                feature("zeros", "whether groups have zero points", kNoYes),
                feature("act_order", "whether x is read in an order of its own (GPTQ's desc_act)", kNoYes),
                feature("activations",

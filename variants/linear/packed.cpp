@@ -6,7 +6,7 @@
 namespace warptune {
 namespace {
 
-const DerivedValue kBlockColumns{"block_columns", "weights == int8 || weights == fp8 ? 64 : 128",
+const DerivedValue kBlockColumns{"block_columns", "weights in [int8, fp8, q6_k] ? 64 : 128",
                                  "columns of a block of packed weights"};
 const DerivedValue kOutputs{"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs of these tiles"};
 const DerivedValue kXBytes{"x_bytes", "tokens * (in + 8) * dtype_bytes", "bytes of x in shared memory"};
@@ -79,11 +79,11 @@ Variant gemv_packed_bulk_copy() {
            {"groups", "group == 0 ? 0 : in // max(group, 1)", "groups of columns of a row"},
            {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
             "groups of columns of a row in a stage"},
-           {"scale_bytes", "weights == q4_k ? 20 : weights == nvfp4 || weights == mxfp4 ? 8 : 16",
+           {"scale_bytes", "weights == q4_k ? 20 : weights == q6_k ? 9 : weights in [nvfp4, mxfp4] ? 8 : 16",
             "bytes of the scales of a group of 8 rows"},
            {"scale_chunks",
-            "ceil_div(scale_bytes * slot_groups, weights == q4_k ? 320 : 512) + (scale_bytes * slot_groups "
-            "== 128)",
+            "ceil_div(scale_bytes * slot_groups, weights in [q4_k, q6_k] ? 320 : 512) + "
+            "(scale_bytes * slot_groups == 128)",
             "TMA boxes of the scales of a matrix in a stage"},
            {"chunk_bytes", "max(scale_bytes * slot_groups // max(scale_chunks, 1), 16)",
             "bytes of a slot in a box of scales"},
@@ -223,7 +223,7 @@ Variant wgmma_packed() {
            {"token_tiles", "ceil_div(tokens, tile_tokens)", "work tiles along the tokens"},
            {"adds_squares", "prologue == rms_scale", "whether a warpgroup adds squares"},
            {"scales_sums",
-            "group != 0 && weights != nvfp4 && weights != q4_k && (tile_tokens <= 64 || weights == mxfp4)",
+            "group != 0 && weights not in [nvfp4, q4_k, q6_k] && (tile_tokens <= 64 || weights == mxfp4)",
             "whether scales of groups multiply sums"},
            {"batch_columns", "scales_sums ? min(group, block_columns) : block_columns",
             "columns that are converted at once"},
