@@ -74,14 +74,19 @@ struct LaunchExpressions {
   Expression shared_bytes = 0, pdl = 0, cluster = 1, per_sm = 0, max_blocks = 0, cooperative = 0;
 };
 
+/// How a TMA load permutes the 16-byte vectors of a box, in bytes (CUtensorMapSwizzle): a box is at most so
+/// wide. Warpgroup mma reads K-major matrices so (kernels/common/wgmma.cuh).
+enum class Swizzle { none = 0, bytes_64 = 64, bytes_128 = 128 };
+
 /// A tensor in global memory, and the box (TMA tile) that a kernel copies to shared memory (sm_90: see
-/// kernels/common/tma.cuh). Innermost dim first. A box that is 128 bytes wide has the 128-byte swizzle.
+/// kernels/common/tma.cuh). Innermost dim first.
 struct TensorMapSpec {
   const void* base = nullptr;  // 16-byte aligned
   DType dtype = DType::bf16;
   std::vector<std::int64_t> dims;     // elements
   std::vector<std::int64_t> strides;  // bytes, of all dims but the first; multiples of 16
   std::vector<std::int64_t> box;      // elements, at most 256 each
+  Swizzle swizzle = Swizzle::none;
 };
 /// A TMA load fetches aligned segments of this size into the L2 (CUtensorMapL2promotion). With segments of
 /// 256 bytes, weights stream 4 % slower (docs/lessons/linear.md).
@@ -92,6 +97,7 @@ inline constexpr int kL2PromotionBytes = 128;
 struct TensorMapExpressions {
   std::string base;  // the member of the struct that has the address
   std::vector<Expression> dims, strides, box;
+  Swizzle swizzle = Swizzle::none;
 };
 
 using HostFunction = std::function<void(const void* args)>;

@@ -226,7 +226,8 @@ std::vector<TensorMapSpec> TensorMaps::operator()(const void* args) const {
                      .dtype = dtype_,
                      .dims = integers(map.dims),
                      .strides = integers(map.strides),
-                     .box = integers(map.box)});
+                     .box = integers(map.box),
+                     .swizzle = map.swizzle});
   return specs;
 }
 

@@ -35,6 +35,17 @@ CUtensorMapDataType type_of(DType dtype) {
   }
 }
 
+CUtensorMapSwizzle swizzle_of(Swizzle swizzle) {
+  switch (swizzle) {
+    case Swizzle::bytes_64:
+      return CU_TENSOR_MAP_SWIZZLE_64B;
+    case Swizzle::bytes_128:
+      return CU_TENSOR_MAP_SWIZZLE_128B;
+    default:
+      return CU_TENSOR_MAP_SWIZZLE_NONE;
+  }
+}
+
 }  // namespace
 
 EncodedTensorMap encode_tensor_map(const TensorMapSpec& spec) {
@@ -42,14 +53,13 @@ EncodedTensorMap encode_tensor_map(const TensorMapSpec& spec) {
   const std::vector<cuuint64_t> dims(spec.dims.begin(), spec.dims.end()),
       strides(spec.strides.begin(), spec.strides.end());
   const std::vector<cuuint32_t> box(spec.box.begin(), spec.box.end()), steps(dims.size(), 1);
-  const bool swizzled = spec.box.at(0) * static_cast<std::int64_t>(size_of(spec.dtype)) == 128;
   EncodedTensorMap map{};
   static_assert(sizeof map == sizeof(CUtensorMap) && kL2PromotionBytes == 128);
-  const CUresult result = encode(
-      reinterpret_cast<CUtensorMap*>(&map), type_of(spec.dtype), static_cast<cuuint32_t>(dims.size()),
-      const_cast<void*>(spec.base), dims.data(), strides.data(), box.data(), steps.data(),
-      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result =
+      encode(reinterpret_cast<CUtensorMap*>(&map), type_of(spec.dtype), static_cast<cuuint32_t>(dims.size()),
+             const_cast<void*>(spec.base), dims.data(), strides.data(), box.data(), steps.data(),
+             CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(spec.swizzle), CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     throw InputError("the driver rejects a tensor map of dims {}, strides {} and box {} (error {})",
                      fmt::join(dims, " x "), fmt::join(strides, ", "), fmt::join(box, " x "),

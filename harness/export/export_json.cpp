@@ -63,13 +63,12 @@ OrderedJson json_of(const Op& op) {
 }
 
 OrderedJson json_of(const TensorMapModel& map) {
-  const bool swizzled = map.box.at(0) * static_cast<std::int64_t>(size_of(map.dtype)) == 128;
   return {{"base", map.base},
           {"dtype", name_of(map.dtype)},
           {"dims", json_list(map.dims)},
           {"strides", json_list(map.strides)},
           {"box", map.box},
-          {"swizzle_bytes", swizzled ? 128 : 0},
+          {"swizzle_bytes", static_cast<int>(map.swizzle)},
           {"l2_promotion_bytes", kL2PromotionBytes}};
 }
 

@@ -188,7 +188,8 @@ std::vector<TensorMapModel> Specialization::maps_of(const Stage& stage) const {
     if (is_integer(field)) members.push_back(field.name);
   std::vector<TensorMapModel> models;
   for (const TensorMapExpressions& map : stage.maps) {
-    TensorMapModel& model = models.emplace_back(TensorMapModel{.base = map.base, .dtype = problem_.dtype});
+    TensorMapModel& model = models.emplace_back(
+        TensorMapModel{.base = map.base, .dtype = problem_.dtype, .swizzle = map.swizzle});
     for (const Expression& e : map.dims) model.dims.push_back(partial(e, {}, members));
     for (const Expression& e : map.strides) model.strides.push_back(partial(e, {}, members));
     for (const Expression& e : map.box) model.box.push_back(constant(e, {}, "the box of a tensor map"));

@@ -94,6 +94,7 @@ struct TensorMapModel {
   DType dtype = DType::bf16;
   std::vector<Expression> dims, strides;
   std::vector<std::int64_t> box;
+  Swizzle swizzle = Swizzle::none;
 };
 
 struct StageModel {

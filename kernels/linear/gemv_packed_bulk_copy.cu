@@ -33,10 +33,8 @@ struct PackedStages {
                        kScaleBytes = kSlotGroups * kGroupScaleBytes,
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
   static constexpr int kMatrices = S::kSwiglu ? 2 : 1, kMatrixSlots = 2 * S::kTiles / kMatrices;
-  /// A TMA box of scales has 512 bytes of a slot at most, and not 128, which would be swizzled; of Q4_K and
-  /// Q6_K one or two super-blocks.
-  static constexpr int kChunks =
-                           max_of(ceil_div(kScaleBytes, kSuperBlocks ? 320 : 512), 1) + (kScaleBytes == 128),
+  /// A TMA box of scales has 512 bytes of a slot at most; of Q4_K and Q6_K one or two super-blocks.
+  static constexpr int kChunks = max_of(ceil_div(kScaleBytes, kSuperBlocks ? 320 : 512), 1),
                        kChunkWarps = S::kWarps / kChunks, kChunkBytes = kScaleBytes / kChunks;
   struct alignas(128) ScaleChunk {
     unsigned char slots[kMatrixSlots][max_of(kChunkBytes, 16)];
@@ -58,7 +56,6 @@ struct PackedStages {
     float x_scales[S::kTokens];
   };
   static_assert(S::kGroup == 0 || (S::kWarps * S::kColumns % S::kGroup == 0 && S::kWeights != kWeightsFp8));
-  static_assert(kChunkBytes != 128, "a box of 128 bytes is swizzled");
   static_assert(!S::kZeros || (S::kGroup != 0 && S::kIn / S::kGroup % 2 == 0 && kSlotGroups % 2 == 0));
 };
 

@@ -14,7 +14,8 @@ TensorMapExpressions query_map() {
   return {.base = "q",
           .dims = {"head_dim", "q_heads", "tokens"},
           .strides = {"2 * head_dim", "2 * q_stride"},
-          .box = {64, 1, "tile_m"}};
+          .box = {64, 1, "tile_m"},
+          .swizzle = Swizzle::bytes_128};
 }
 /// K (`k`) or V (`v`): TMA boxes of 64 elements by tile_n rows. Rows that hold all heads are rows of one
 /// tensor, so sequences of layout bshd must follow each other. Paged: by as many rows as divide tile_n and
@@ -29,7 +30,8 @@ TensorMapExpressions cache_map(const std::string& tensor, const Expression& dim)
                       if_else(strided, 2 * Expression(tensor + "_strides.row"),
                               row * "kv_layout != cache ? kv_heads : page_size > 0 ? page_size : capacity")},
           .box = {64, "kv_layout != cache ? 1 : page_size > 0 ? gcd(page_size, tile_n) : tile_n",
-                  "kv_layout != cache ? tile_n : 1"}};
+                  "kv_layout != cache ? tile_n : 1"},
+          .swizzle = Swizzle::bytes_128};
 }
 
 }  // namespace

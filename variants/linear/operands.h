@@ -11,7 +11,11 @@ DType weight_scale_dtype(int weights, std::int64_t group);
 
 /// A row-major matrix of 16-bit elements, by TMA boxes of 64 columns.
 inline TensorMapExpressions matrix_map(const char* base, const Expression& rows, const Expression& box_rows) {
-  return {.base = base, .dims = {"in", rows}, .strides = {"2 * in"}, .box = {64, box_rows}};
+  return {.base = base,
+          .dims = {"in", rows},
+          .strides = {"2 * in"},
+          .box = {64, box_rows},
+          .swizzle = Swizzle::bytes_128};
 }
 
 inline Parameter prefetch_parameter() {

@@ -81,9 +81,7 @@ Variant gemv_packed_bulk_copy() {
             "groups of columns of a row in a stage"},
            {"scale_bytes", "weights == q4_k ? 20 : weights == q6_k ? 9 : weights in [nvfp4, mxfp4] ? 8 : 16",
             "bytes of the scales of a group of 8 rows"},
-           {"scale_chunks",
-            "ceil_div(scale_bytes * slot_groups, weights in [q4_k, q6_k] ? 320 : 512) + "
-            "(scale_bytes * slot_groups == 128)",
+           {"scale_chunks", "ceil_div(scale_bytes * slot_groups, weights in [q4_k, q6_k] ? 320 : 512)",
             "TMA boxes of the scales of a matrix in a stage"},
            {"chunk_bytes", "max(scale_bytes * slot_groups // max(scale_chunks, 1), 16)",
             "bytes of a slot in a box of scales"},
@@ -337,11 +335,13 @@ Variant wgmma_fp8() {
                   .maps = {{.base = "weight",
                             .dims = {64, "in / 16", "weight_slots"},
                             .strides = {128, "8 * in"},
-                            .box = {64, 8, "rows / 16"}},
+                            .box = {64, 8, "rows / 16"},
+                            .swizzle = Swizzle::bytes_128},
                            {.base = "workspace",
                             .dims = {"in / 2", "tokens"},
                             .strides = {"in"},
-                            .box = {64, "tile_tokens"}}}}},
+                            .box = {64, "tile_tokens"},
+                            .swizzle = Swizzle::bytes_128}}}},
       // Quantized rows and their scales, which are read for whole tiles.
       .workspace = "tokens * in + 4 * (tokens + 512)",
   };

@@ -72,7 +72,8 @@ Variant mma_bulk_copy() {
     return TensorMapExpressions{.base = base,
                                 .dims = {64, rows, "in / 64"},
                                 .strides = {"2 * in", 128},
-                                .box = {64, box_rows, "tile_k / 64"}};
+                                .box = {64, box_rows, "tile_k / 64"},
+                                .swizzle = Swizzle::bytes_128};
   };
   Variant v{
       .name = "mma_bulk_copy",

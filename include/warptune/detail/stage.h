@@ -71,7 +71,7 @@ struct TensorMap {
   }
   static CUtensorMapSwizzle swizzle_of(const Json& json) {
     static const std::pair<std::int64_t, CUtensorMapSwizzle> kSwizzles[] = {
-        {0, CU_TENSOR_MAP_SWIZZLE_NONE}, {128, CU_TENSOR_MAP_SWIZZLE_128B}};
+        {0, CU_TENSOR_MAP_SWIZZLE_NONE}, {64, CU_TENSOR_MAP_SWIZZLE_64B}, {128, CU_TENSOR_MAP_SWIZZLE_128B}};
     return chosen(json, json.whole(0, 128), kSwizzles);
   }
   static CUtensorMapL2promotion promotion_of(const Json& json) {
