@@ -1,4 +1,4 @@
-// GEMV on quantized weights (packed_weights.h) for 1 to 8 tokens: blocks of packed weights go from memory
+// GEMV on quantized weights (packed_weights.h) for 1 to 16 tokens: blocks of packed weights go from memory
 // to registers, where they become operands of mma.sync (packed_dot.cuh).
 // Grid: a block computes kTiles tiles of 16 weight rows; its warps split K.
 // Loads: 16 bytes per lane are a block of weights; kUnroll blocks per tile and warp are in flight, with
@@ -24,12 +24,12 @@ class PackedRows {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) load(u, begin_ + u);
   }
-  __device__ __forceinline__ void main_loop(PackedSums<S>& sums, unsigned x) {
+  __device__ __forceinline__ void main_loop(PackedSums<S>& sums, const XOfLane<S>& x) {
     for (int block = begin_; block < end_; block += kUnroll) {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         if (block + u < end_) {
-          multiply_block<S>(sums, weights_[u], x + 2 * (block + u) * S::kColumns);
+          multiply_block<S>(sums, weights_[u], x, (block + u) * S::kColumns);
           load(u, block + u + kUnroll);
         }
       }
@@ -86,10 +86,10 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_packed(QuantizedLinea
 
   constexpr int kStores = ceil_div(S::kResults, S::kThreads);
   PackedOutput<S> outputs[kStores];
+  const auto result = [](int j) { return static_cast<int>(threadIdx.x) + j * S::kThreads; };
 #pragma unroll
   for (int j = 0; j < kStores; ++j)
-    outputs[j] = PackedOutput<S>(args, static_cast<int>(blockIdx.x) * S::kOutputs,
-                                 static_cast<int>(threadIdx.x) + j * S::kThreads);
+    outputs[j] = PackedOutput<S>(args, static_cast<int>(blockIdx.x) * S::kOutputs, result(j));
   __shared__ float x_scales[kTokens];
   if constexpr (S::kNorm)
     norm.load_x(x, args.x, args.eps);
@@ -98,14 +98,15 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_packed(QuantizedLinea
   store_scales<S>(x_scales, norm);
   __syncthreads();
   PackedSums<S> sums = {};
-  rows.main_loop(sums, x_of_lane<S>(x));
+  rows.main_loop(sums, XOfLane<S>(x));
 
   __shared__ PackedPartials<S> partials;
   store_partials<S>(partials, sums);
   __syncthreads();
 #pragma unroll
   for (int j = 0; j < kStores; ++j)
-    if (outputs[j].is_valid) outputs[j].store(args, partials, x_scales[outputs[j].token]);
+    if (outputs[j].is_valid)
+      outputs[j].store(args, add_partials<S>(partials, result(j)), x_scales[outputs[j].token]);
   Keys::template write<S::kThreads>(args);
 }
 

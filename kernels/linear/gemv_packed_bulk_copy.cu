@@ -1,6 +1,7 @@
-// GEMV on quantized weights (packed_weights.h) for 1 to 8 tokens, with a deep pipeline of bulk copies
+// GEMV on quantized weights (packed_weights.h) for 1 to 16 tokens, with a deep pipeline of bulk copies
 // (sm_90) that goes on while a block waits for x. Products: packed_dot.cuh.
-// Grid: persistent blocks. A block computes a contiguous range of work tiles of kTiles tiles of 16 rows.
+// Grid: persistent blocks. A cluster of kClusterK blocks, each with its part of K and so of x, computes a
+//   contiguous range of work tiles of kTiles tiles of 16 rows.
 // Roles: one thread of the last warp loads stages of kWarps blocks of weights of each row, with their scales,
 //   by TMA (a copy per slot would delay the first stages: a thread issues one in about 80 cycles), and zero
 //   points; each of kWarps consumer warps multiplies one block of each stage, so that they
@@ -9,14 +10,28 @@
 //   the L2, before pdl_wait() (o) or after it (down).
 // Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
 //   their sums in one of two buffers.
+// Combine: block 0 of a cluster gets the sums of the others asynchronously (st.async) and stores the outputs
+//   of kBatchTiles work tiles at once, so that no tile waits for another block.
 // `in` is a multiple of the columns of a block of weights; fp8 has no groups.
 #include "kernels/common/barrier.cuh"
+#include "kernels/common/cluster.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/linear/packed_dot.cuh"
 
 namespace warptune {
+
+inline constexpr int kBatchTiles = 4;
+
+/// The sums of a batch of work tiles of each block of the cluster, which block 0 has.
+template <class S, int kClusterK = S::kClusterK>
+struct ClusterSums {
+  ResultSums<S> sums[kClusterK][kBatchTiles][S::kResults];
+  Mbarrier sums_full, sums_empty;  // of block 0, of the others
+};
+template <class S>
+struct ClusterSums<S, 1> {};
 
 /// The shared memory of a block. A stage has the part of 2 * kTiles slots of eight rows.
 template <class S, int kStages_>
@@ -48,7 +63,7 @@ struct PackedStages {
   static constexpr __device__ __forceinline__ int slot(int tile, int half) {
     return S::kSwiglu ? half * S::kTiles + tile : 2 * tile + half;
   }
-  struct Storage {
+  struct Storage : ClusterSums<S> {
     Stage stages[kStages];
     typename S::T x[S::kTokens][S::kPitch];
     PackedPartials<S> partials[2];
@@ -59,12 +74,14 @@ struct PackedStages {
   static_assert(!S::kZeros || (S::kGroup != 0 && S::kIn / S::kGroup % 2 == 0 && kSlotGroups % 2 == 0));
 };
 
-/// The work tiles of a block.
+/// The work tiles of a block, and its number in the cluster.
 template <class S>
 struct PackedWork {
   static constexpr int kTiles = ceil_div(S::kOut, S::kOutputs);
-  int first = static_cast<int>(static_cast<long long>(kTiles) * blockIdx.x / gridDim.x),
-      last = static_cast<int>(static_cast<long long>(kTiles) * (blockIdx.x + 1) / gridDim.x);
+  const unsigned cluster = blockIdx.x / S::kClusterK, clusters = gridDim.x / S::kClusterK;
+  const int rank = static_cast<int>(blockIdx.x % S::kClusterK);
+  const int first = static_cast<int>(static_cast<long long>(kTiles) * cluster / clusters),
+            last = static_cast<int>(static_cast<long long>(kTiles) * (cluster + 1) / clusters);
 };
 
 /// One thread: fills the stages. What a tensor map has beyond the last row or column is zeros.
@@ -96,7 +113,8 @@ class PackedProducer {
   __device__ __forceinline__ void load() {
     typename P::Stage& stage = shared_.stages[stage_];
     Mbarrier* const full = &shared_.full[stage_];
-    const int block = step_ * S::kWarps, blocks = min_of(S::kWarps, S::kBlocks - block);
+    const int blocks = min_of(S::kWarps, S::kBlocks - step_ * S::kWarps);
+    const int block = work_.rank * S::kBlocks + step_ * S::kWarps;
     const int group = block * S::kColumns / max_of(S::kGroup, 1);
     const int zero_bytes = S::kZeros ? blocks * S::kColumns / max_of(S::kGroup, 1) * kBlockRows : 0;
     mbarrier_arrive_expect_tx(full, 2 * S::kTiles * (P::kSlotBytes + P::kScaleBytes + zero_bytes));
@@ -169,21 +187,84 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
   }
 }
 
+/// Adds the sums of the blocks of a cluster. A consumer thread.
+template <class S>
+class ClusterCombine {
+ public:
+  __device__ __forceinline__ ClusterCombine(ClusterSums<S>& shared, const PackedWork<S>& work)
+      : shared_(shared), work_(work) {}
+
+  /// Gives block 0 the sums of result i of a tile.
+  __device__ __forceinline__ void give(int tile, int i, const ResultSums<S>& sums) {
+    ResultSums<S>& to = shared_.sums[work_.rank][(tile - work_.first) % kBatchTiles][i];
+    if (work_.rank == 0)
+      to = sums;
+    else
+      cluster_store_async(sums, &to, &shared_.sums_full, 0);
+  }
+  /// After a work tile. Block 0 stores the outputs of a whole batch, and the last ones.
+  __device__ __forceinline__ void end_tile(const QuantizedLinearArgs& args, int tile) {
+    const int tiles = (tile - work_.first) % kBatchTiles + 1;
+    const bool is_last = tile + 1 == work_.last;
+    if (tiles < kBatchTiles && !is_last) return;
+    if (work_.rank == 0) {
+      if (threadIdx.x == 0)
+        mbarrier_arrive_expect_tx(&shared_.sums_full, (S::kClusterK - 1) * tiles * S::kResults *
+                                                          static_cast<int>(sizeof(ResultSums<S>)));
+      store(args, tile + 1 - tiles, tiles);
+    }
+    if (!is_last) {  // block 0 has read the batch
+      if (work_.rank == 0) {
+        named_barrier_sync(1, S::kThreads);
+        if (threadIdx.x > 0 && threadIdx.x < S::kClusterK)
+          mbarrier_arrive_cluster(&shared_.sums_empty, threadIdx.x);
+      } else {
+        mbarrier_wait_cluster(&shared_.sums_empty, phase_);
+      }
+    }
+    phase_ ^= 1;
+  }
+
+ private:
+  __device__ __forceinline__ void store(const QuantizedLinearArgs& args, int first, int tiles) {
+    named_barrier_sync(1, S::kThreads);  // this block's sums
+    bool is_waited = false;
+    for (int i = threadIdx.x; i < tiles * S::kResults; i += S::kThreads) {
+      const int tile = i / S::kResults, result = i % S::kResults;
+      const PackedOutput<S> output(args, (first + tile) * S::kOutputs, result);
+      if (!is_waited) mbarrier_wait_cluster(&shared_.sums_full, phase_);
+      is_waited = true;
+      ResultSums<S> sums = shared_.sums[0][tile][result];
+#pragma unroll
+      for (int block = 1; block < S::kClusterK; ++block)
+#pragma unroll
+        for (int r = 0; r < S::kResultRows; ++r) sums[r] += shared_.sums[block][tile][result][r];
+      if (output.is_valid) output.store(args, sums, 1);
+    }
+  }
+
+  ClusterSums<S>& shared_;
+  const PackedWork<S>& work_;
+  unsigned phase_ = 0;
+};
+
 /// A consumer warp.
 template <class S, class P>
 __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typename P::Storage& shared) {
   const PackedWork<S> work;
   const int warp = threadIdx.x / 32;
-  const unsigned x = x_of_lane<S>(shared.x[0]) + 2 * warp * S::kColumns;
+  const XOfLane<S> x(shared.x[0] + warp * S::kColumns);
   constexpr int kStores = ceil_div(S::kResults, S::kThreads);
+  [[maybe_unused]] ClusterCombine<S> combine(shared, work);
   PipelineState<P::kStages> state;
   for (int tile = work.first; tile < work.last; ++tile) {
     // Other warps store the outputs of the next tile.
     const int thread = (static_cast<int>(threadIdx.x) + tile * ceil_div(S::kResults, 32) * 32) % S::kThreads;
     PackedOutput<S> outputs[kStores];
+    if constexpr (S::kClusterK == 1)
 #pragma unroll
-    for (int j = 0; j < kStores; ++j)
-      outputs[j] = PackedOutput<S>(args, tile * S::kOutputs, thread + j * S::kThreads);
+      for (int j = 0; j < kStores; ++j)
+        outputs[j] = PackedOutput<S>(args, tile * S::kOutputs, thread + j * S::kThreads);
     PackedSums<S> sums = {};
     // Two stages of Q4_K have too many scales for the registers.
 #pragma unroll kHasOffsets < S::kWeights> ? 1 : 2
@@ -192,7 +273,7 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
       if (S::kBlocks % S::kWarps == 0 || step * S::kWarps + warp < S::kBlocks) {
         PackedBlock<S> weights[S::kTiles][2];
         read_stage<S, P>(weights, shared.stages[state.index]);
-        multiply_block<S>(sums, weights, x + 2 * step * S::kWarps * S::kColumns);
+        multiply_block<S>(sums, weights, x, step * S::kWarps * S::kColumns);
       }
       fence_proxy_async();  // the stage is overwritten by bulk copies
       __syncwarp();
@@ -203,19 +284,27 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
     store_partials<S>(partials, sums);
     named_barrier_sync(1, S::kThreads);
 #pragma unroll
-    for (int j = 0; j < kStores; ++j)
-      if (outputs[j].is_valid) outputs[j].store(args, partials, shared.x_scales[outputs[j].token]);
+    for (int j = 0; j < kStores; ++j) {
+      const int result = thread + j * S::kThreads;
+      if constexpr (S::kClusterK == 1) {
+        if (outputs[j].is_valid)
+          outputs[j].store(args, add_partials<S>(partials, result), shared.x_scales[outputs[j].token]);
+      } else if (result < S::kResults) {
+        combine.give(tile, result, add_partials<S>(partials, result));
+      }
+    }
+    if constexpr (S::kClusterK > 1) combine.end_tile(args, tile);
   }
 }
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
           int kGroup, int kZeros, int kActOrder, int kBlocksPerSm, int kWarps, int kTiles, int kStages,
-          int kPrefetch, int kLatePrefetch>
+          int kClusterK, int kPrefetch, int kLatePrefetch>
 __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     linear_gemv_packed_bulk_copy(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
                                  const __grid_constant__ TensorMap scales) {
   using S = PackedGemv<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWeights, kGroup, kZeros,
-                       kActOrder, kWarps, kTiles>;
+                       kActOrder, kWarps, kTiles, kClusterK>;
   using P = PackedStages<S, kStages>;
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
   constexpr int kAllThreads = S::kThreads + 32;
@@ -230,6 +319,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
       mbarrier_init(&shared.full[s]);
       mbarrier_init(&shared.empty[s], kWarps);
     }
+    if constexpr (kClusterK > 1) mbarrier_init(&shared.sums_full), mbarrier_init(&shared.sums_empty);
     mbarrier_init_fence();
   }
   PackedProducer<S, P> producer(args, weight, scales, shared);
@@ -244,9 +334,12 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
   if constexpr (S::kNorm)
     norm.load_x(shared.x[0], args.x, args.eps);
   else
-    load_x<S, kAllThreads>(shared.x[0], args);
+    load_x<S, kAllThreads>(shared.x[0], args, PackedWork<S>().rank * S::kPartIn);
   store_scales<S>(shared.x_scales, norm);
-  __syncthreads();
+  if constexpr (kClusterK > 1)
+    cluster_barrier();
+  else
+    __syncthreads();
   if (is_producer) producer.refill();
   if (threadIdx.x < S::kThreads) consume<S, P>(args, shared);
   Keys::template write<kAllThreads>(args);
