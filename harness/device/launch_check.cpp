@@ -21,17 +21,6 @@ std::string text_of(const Dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.
 
 bool same(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
-/// The grid as it is launched. That of persistent clusters is rounded down to whole ones.
-Dim3 launched_grid(const Launch& launch, const DeviceFacts& facts) {
-  Dim3 grid = launch.grid;
-  if (!launch.per_sm) return grid;
-  auto blocks = std::uint64_t{grid.x} * static_cast<unsigned>(facts.sms);
-  if (launch.max_blocks > 0) blocks = std::min(blocks, static_cast<std::uint64_t>(launch.max_blocks));
-  if (launch.cluster > 1) blocks -= blocks % launch.cluster;
-  grid.x = static_cast<unsigned>(std::min<std::uint64_t>(blocks, std::numeric_limits<unsigned>::max()));
-  return grid;
-}
-
 void check_cluster(const std::string& kernel, const Dim3& grid, const Dim3& cluster,
                    const DeviceFacts& facts) {
   if (volume(cluster) <= 1) return;
@@ -46,6 +35,16 @@ void check_cluster(const std::string& kernel, const Dim3& grid, const Dim3& clus
 }
 
 }  // namespace
+
+Dim3 launched_grid(const Launch& launch, const DeviceFacts& facts) {
+  Dim3 grid = launch.grid;
+  if (!launch.per_sm) return grid;
+  auto blocks = std::uint64_t{grid.x} * static_cast<unsigned>(facts.sms);
+  if (launch.max_blocks > 0) blocks = std::min(blocks, static_cast<std::uint64_t>(launch.max_blocks));
+  if (launch.cluster > 1) blocks -= blocks % launch.cluster;
+  grid.x = static_cast<unsigned>(std::min<std::uint64_t>(blocks, std::numeric_limits<unsigned>::max()));
+  return grid;
+}
 
 void check_geometry(const std::string& kernel, const Launch& launch, const DeviceFacts& facts) {
   Launch launched = launch;

@@ -8,6 +8,9 @@
 
 namespace warptune {
 
+/// The grid as it is launched: `per_sm` is resolved, and persistent clusters are rounded down to whole ones.
+Dim3 launched_grid(const Launch& launch, const DeviceFacts& facts);
+
 /// Throws ResourceError where no kernel can be launched with this geometry. `kernel` names it in the message.
 void check_geometry(const std::string& kernel, const Launch& launch, const DeviceFacts& facts);
 

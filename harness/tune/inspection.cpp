@@ -13,6 +13,8 @@
 #include "harness/core/error.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
+#include "harness/core/variant_values.h"
+#include "harness/device/launch_check.h"
 #include "harness/results/csv.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/progress.h"
@@ -147,26 +149,47 @@ void add_row(TextTable& table, const std::string& name, const Row& row) {
 
 const std::vector<std::string> kColumns = {"arch",         "op",          "problem",       "variant",
                                            "config",       "status",      "detail",        "registers",
-                                           "shared_bytes", "spill_bytes", "occupancy_pct", "compile_ms"};
+                                           "shared_bytes", "spill_bytes", "occupancy_pct", "compile_ms",
+                                           "kernel",       "grid",        "block",         "dynamic_bytes"};
 
-std::vector<std::string> fields_of(const std::string& arch, const CompileTask& task, const CompileResult& r) {
+/// The launches of a configuration as columns: name expression, grid, block and dynamic shared memory of each
+/// kernel.
+std::vector<std::string> launch_fields_of(const CompileTask& task, const DeviceFacts& facts) {
+  std::vector<std::string> kernels, grids, blocks, bytes;
+  const auto text = [](const Dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); };
+  for (const Stage* stage : active_kernels(*task.variant, *task.problem, task.config)) {
+    const Launch launch = launch_of(*task.variant, *stage, *task.problem, task.config, facts);
+    kernels.push_back(kernel_key(*task.variant, *stage, *task.problem, task.config));
+    grids.push_back(text(launched_grid(launch, facts)));
+    blocks.push_back(text(launch.block));
+    bytes.push_back(std::to_string(launch.shared_bytes));
+  }
+  const auto joined = [](const auto& list) { return fmt::format("{}", fmt::join(list, "; ")); };
+  return {joined(kernels), joined(grids), joined(blocks), joined(bytes)};
+}
+
+std::vector<std::string> fields_of(const DeviceFacts& facts, const CompileTask& task,
+                                   const CompileResult& r) {
   static constexpr const char* kStatus[] = {"ok", "compile_error", "resource"};
   std::string detail = r.detail.substr(0, 600);
   std::ranges::replace(detail, '\n', ' ');
   const bool ok = r.kind == CompileResult::Kind::ok;
   const auto number = [&](auto value) { return ok ? fmt::format("{:.6g}", static_cast<double>(value)) : ""; };
-  return {arch,
-          task.problem->op,
-          task.problem->key(),
-          task.variant->name,
-          task.config.str(),
-          kStatus[static_cast<int>(r.kind)],
-          detail,
-          number(r.resources.registers),
-          number(r.resources.shared_bytes),
-          number(r.resources.spill_bytes),
-          number(r.resources.occupancy_pct),
-          number(r.resources.compile_ms)};
+  std::vector<std::string> fields = {facts.arch,
+                                     task.problem->op,
+                                     task.problem->key(),
+                                     task.variant->name,
+                                     task.config.str(),
+                                     kStatus[static_cast<int>(r.kind)],
+                                     detail,
+                                     number(r.resources.registers),
+                                     number(r.resources.shared_bytes),
+                                     number(r.resources.spill_bytes),
+                                     number(r.resources.occupancy_pct),
+                                     number(r.resources.compile_ms)};
+  std::ranges::move(ok ? launch_fields_of(task, facts) : std::vector<std::string>(4),
+                    std::back_inserter(fields));
+  return fields;
 }
 
 /// The compiled configurations of a sweep on one architecture, with the op/variant of each.
@@ -220,7 +243,7 @@ std::size_t inspect_arch(const CompileList& list, const Compiler& compiler, cons
     count(row, result);
     if (result.kind == CompileResult::Kind::compile_error) errors.add(list.names[i], result.detail);
     if (result.kind == CompileResult::Kind::resource) too_large.add(list.names[i], result.detail);
-    if (csv) csv->append(fields_of(facts.arch, task, result));
+    if (csv) csv->append(fields_of(facts, task, result));
     progress.step(list.names[i], NAN);
   }
   progress.clear();

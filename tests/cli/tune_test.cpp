@@ -182,6 +182,26 @@ TEST(Cli, InspectTakesSomeConfigurationsOfAVariant) {
   EXPECT_EQ(inspected(" --per-variant 3"), (std::vector{all[2], all[5], all[8]}));
   EXPECT_EQ(inspected(" --per-variant 99"), all);
 }
+
+TEST(Cli, InspectWritesLaunches) {
+  const fs::path sweep = fs::path(::testing::TempDir()) / "launches.yaml",
+                 csv = fs::path(::testing::TempDir()) / "launches.csv";
+  std::ofstream(sweep)
+      << "dtypes: bf16\nops:\n  - op: linear\n    problems: [{tokens: 1, in: 1024, out: 1024}]\n"
+         "    variants: [gemv_bulk_copy: {parameters: {blocks_per_sm: 2, warps: 4, rows: 1, "
+         "tile_k: 1024, stages: 4, stagger: 0, pdl: 0}}]\n";
+  fs::remove(csv);
+  const Ended result = run("inspect " + sweep.string() + " --arch sm_90a --csv " + csv.string());
+  ASSERT_EQ(result.code, 0) << result.text;
+  const auto rows = read_csv(csv);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(
+      rows[0].at("kernel").starts_with("linear/gemv_bulk_copy.cu: linear_gemv_bulk_copy<warptune::bf16, "))
+      << rows[0].at("kernel");
+  EXPECT_EQ(rows[0].at("grid"), "264x1x1");  // two blocks on each of the 132 SMs
+  EXPECT_EQ(rows[0].at("block"), "128x1x1");
+  EXPECT_EQ(rows[0].at("dynamic_bytes"), std::to_string(4 * 4 * 1024 * 2 + 1024 * 2 + 8 * 4 * 4));
+}
 #endif
 
 TEST(Cli, IdleThreadsSleepUnlessConfigured) {
