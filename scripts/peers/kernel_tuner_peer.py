@@ -222,8 +222,13 @@ def sweep_of(winners: list[dict[str, dict]], path: Path) -> Path:
         rows = {key_of(winner[op]): winner[op] for winner in winners}.values()
         dims = pairs(winners[0][op]["problem"].split("[")[1].rstrip("]"))
         del dims["dtype"]
+        configs: dict[str, list[dict[str, str]]] = {}  # by variant
+        for row in rows:
+            configs.setdefault(row["variant"], []).append(pairs(row["config"]))
+        constraint = {variant: " || ".join("(" + " && ".join(f"{name} == {value}" for name, value in config.items()) + ")"
+                                           for config in of) for variant, of in configs.items()}
         ops.append({"op": op, "problems": [dims],
-                    "variants": [{row["variant"]: {"parameters": pairs(row["config"])}} for row in rows]})
+                    "variants": [{variant: {"constraints": [text]}} for variant, text in constraint.items()]})
     path.write_text(json.dumps({"name": path.stem, "dtypes": "bf16", "finalists": 3, "ops": ops}))
     return path
 
