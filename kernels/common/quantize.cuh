@@ -68,6 +68,19 @@ __device__ __forceinline__ fp8 from_float<fp8>(float x) {
 #endif
 }
 
+/// Four values as from_float<fp8>() rounds them, the first in the lowest byte.
+__device__ __forceinline__ unsigned pack4_fp8(float a, float b, float c, float d) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short low, high;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(low) : "f"(b), "f"(a));
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(high) : "f"(d), "f"(c));
+  return static_cast<unsigned>(high) << 16 | low;
+#else
+  return static_cast<unsigned>(from_float<fp8>(d).bits) << 24 | from_float<fp8>(c).bits << 16 |
+         from_float<fp8>(b).bits << 8 | from_float<fp8>(a).bits;
+#endif
+}
+
 /// The magnitude.
 template <>
 __device__ __forceinline__ ue4m3 from_float<ue4m3>(float x) {

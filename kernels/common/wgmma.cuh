@@ -36,6 +36,12 @@ __device__ __forceinline__ unsigned long long wgmma_descriptor_swizzle_128b(unsi
   return static_cast<unsigned long long>(1u << 30 | 1024 >> 4) << 32 | leading >> 4 << 16 |
          (address & 0x3ffff) >> 4;
 }
+/// The descriptor of a K-major matrix of e4m3 with the 64-byte swizzle of TMA: rows of 64 bytes; 8 rows are
+/// 512 bytes (the alignment), the next 8 rows are `stride` bytes further.
+__device__ __forceinline__ unsigned long long wgmma_descriptor_swizzle_64b(unsigned address,
+                                                                           unsigned stride) {
+  return static_cast<unsigned long long>(2u << 30 | stride >> 4) << 32 | 1 << 16 | (address & 0x3ffff) >> 4;
+}
 /// The descriptor of the same matrix `bytes` (a multiple of 16) further.
 __device__ __forceinline__ unsigned long long wgmma_descriptor_advance(unsigned long long descriptor,
                                                                        unsigned bytes) {
@@ -176,6 +182,13 @@ __device__ __forceinline__ void warpgroup_reg_alloc() {
                : "l"(b_descriptor), "r"(int(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))
 #define WARPTUNE_WGMMA_B_N_MAJOR(...) WARPTUNE_WGMMA_A_IN_REGISTERS("1", __VA_ARGS__)
 #define WARPTUNE_WGMMA_B_K_MAJOR(...) WARPTUNE_WGMMA_A_IN_REGISTERS("0", __VA_ARGS__)
+#define WARPTUNE_WGMMA_E4M3_SHARED(n, octets, type, b, keep, a0, a1, a2, a3)                   \
+  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep                                \
+               ", 0;\n"                                                                        \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3 {" WARPTUNE_D##octets \
+               "}, %" #a0 ", %" #b ", keep, 1, 1;\n}\n"                                        \
+               : WARPTUNE_R##octets                                                            \
+               : "l"(b_descriptor), "r"(int(accumulate)), "l"(a))
 #define WARPTUNE_WGMMA_E4M3(n, octets, type, b, keep, a0, a1, a2, a3)                          \
   asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep                                \
                ", 0;\n"                                                                        \
@@ -238,6 +251,14 @@ __device__ __forceinline__ void wgmma_e4m3(float (&d)[kN / 2], const unsigned (&
   using T = bf16;  // the macro chooses by T, but the instruction has its own types
   static_assert(kN % 16 == 0 && kN <= 256);
   WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_E4M3)
+}
+/// The same, both K-major in shared memory (descriptors), in any order of columns that both have.
+template <int kN>
+__device__ __forceinline__ void wgmma_e4m3(float (&d)[kN / 2], unsigned long long a,
+                                           unsigned long long b_descriptor, bool accumulate) {
+  using T = bf16;  // as above
+  static_assert(kN % 16 == 0 && kN <= 256);
+  WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_E4M3_SHARED)
 }
 
 }  // namespace warptune

@@ -1,7 +1,6 @@
 // Warp-specialized persistent GEMM on Hopper (TMA, wgmma, sm_90a), for prompts: 65 tokens and more.
 // Grid: one persistent block per SM. A work tile is kTileM tokens x kTileN rows of weight. The kCluster
-//   blocks of a cluster take adjacent token tiles of the same rows. Clusters are assigned round-robin, in
-//   groups of kGroupM along the tokens, so that tiles that run together share x and weights in the L2.
+//   blocks of a cluster take adjacent token tiles of the same rows (grouped_scheduler.cuh).
 // Roles: one thread of the producer warpgroup issues all TMA loads; two consumer warpgroups compute half of
 //   the tokens each (m64nNk16, both operands in shared memory). setmaxnreg gives them its registers.
 // Pipeline: kStages stages of 64 columns of x and weight, 128-byte swizzle, which run on across work tiles.
@@ -18,6 +17,7 @@
 #include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/common/wgmma.cuh"
+#include "kernels/linear/grouped_scheduler.cuh"
 #include "kernels/linear/wgmma_epilogue.cuh"
 
 namespace warptune {
@@ -27,6 +27,7 @@ template <class T, int kIn, int kOut, int kBias, int kEpilogue, int kTileM, int 
 struct WgmmaGemm {
   using Args = LinearArgsOf<kPrologueNone, kEpilogue>;
   using Epilogue = WgmmaEpilogue<T, kOut, kBias, kEpilogue, kTileN>;
+  using Scheduler = GroupedScheduler<kOut, kTileM, Epilogue::kTileOut, kCluster, kGroupM>;
   using State = PipelineState<kStages>;
   static constexpr int kConsumers = 2, kThreads = 128 * (kConsumers + 1), kTileK = 64,
                        kSteps = ceil_div(kIn, kTileK);
@@ -37,29 +38,6 @@ struct WgmmaGemm {
   struct Storage {
     unsigned char x[kStages][kXBytes], weight[kStages][kWeightBytes];
     Mbarrier full[kStages], empty[kStages];
-  };
-
-  struct WorkTile {
-    int token, out;  // the first of this block
-  };
-  /// The work tiles of a block.
-  struct Scheduler {
-    int token_tiles, tiles, index, rank;  // in clusters; the block's rank within its cluster
-
-    __device__ __forceinline__ Scheduler(int tokens)
-        : token_tiles(ceil_div(tokens, kTileM * kCluster)),
-          tiles(token_tiles * ceil_div(kOut, Epilogue::kTileOut)),
-          index(blockIdx.x / kCluster),
-          rank(blockIdx.x % kCluster) {}
-    __device__ __forceinline__ bool has_work() const { return index < tiles; }
-    __device__ __forceinline__ void advance() { index += gridDim.x / kCluster; }
-    __device__ __forceinline__ WorkTile work_tile() const {
-      constexpr int kGroupTiles = kGroupM * ceil_div(kOut, Epilogue::kTileOut);
-      const int group = index / kGroupTiles, in_group = index % kGroupTiles;
-      const int rows = min(token_tiles - group * kGroupM, kGroupM);
-      return {((group * kGroupM + in_group % rows) * kCluster + rank) * kTileM,
-              in_group / rows * Epilogue::kTileOut};
-    }
   };
 
   /// One thread.

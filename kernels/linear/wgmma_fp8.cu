@@ -1,11 +1,9 @@
 // Persistent fp8 GEMM on Hopper (TMA, wgmma, sm_90a), for prompts: fp8 weights as they are packed
 // (packed_weights.h), activations quantized per token to e4m3.
-// First kernel, linear_quantize_rows: a block per token finds its scale (activation_scale) and writes the row
-//   over it, and the scale, to the workspace. Columns are in the order in which packed weights hold them, so
-//   that the weights are operands as they lie.
-// Second kernel: weight rows are the M operand of wgmma (m64nNk32), in registers; tokens are N, in shared
-//   memory. Grid: one persistent block per SM. A work tile is kRows weight rows x kN tokens; the blocks of a
-//   cluster take adjacent token tiles of the same rows, and each loads a part of the weights for all.
+// quantize_rows.cu runs first. Weight rows are the M operand of wgmma (m64nNk32), in registers; tokens are N,
+//   in shared memory.
+// Grid: one persistent block per SM. A work tile is kRows weight rows x kN tokens; the blocks of a cluster
+//   take adjacent token tiles of the same rows, and each loads a part of the weights for all.
 // Roles: one thread of the producer warpgroup issues all TMA loads; two consumer warpgroups compute half of
 //   the rows each (streaming_wgmma.cuh). setmaxnreg gives them its registers.
 // Pipeline: kStages stages of 128 columns, x with the 128-byte swizzle, which run on across work tiles.
@@ -15,48 +13,11 @@
 // PDL: the weights of the first stages are loaded while the rows are quantized.
 // Wins: prompts, wherever the activations may be quantized.
 // `in` is a multiple of 128, `out` of 8. Source: DeepGEMM (DeepSeek) and CUTLASS, fp8 GEMM of sm_90.
-#include "kernels/common/reduce.cuh"
 #include "kernels/linear/packed_weights.cuh"
+#include "kernels/linear/quantized_rows.cuh"
 #include "kernels/linear/streaming_wgmma.cuh"
 
 namespace warptune {
-
-/// The workspace: x [tokens, kIn] in e4m3, then the scales of the tokens.
-__device__ __forceinline__ float* quantized_scales(const LinearArgs& args, int in) {
-  return reinterpret_cast<float*>(static_cast<unsigned char*>(args.workspace) +
-                                  static_cast<long long>(args.tokens) * in);
-}
-
-template <class T, int kIn>
-__global__ void __launch_bounds__(256) linear_quantize_rows(QuantizedLinearArgs args) {
-  constexpr int kBlock = 256, kFragments = kIn / 16, kPerThread = ceil_div(kFragments, kBlock);
-  const long long token = blockIdx.x;
-  pdl_launch_dependents();
-  pdl_wait();
-  const T* const x = static_cast<const T*>(args.x) + token * kIn;
-  Vec<float, 8> values[kPerThread][2];
-  float largest = 0;
-#pragma unroll
-  for (int i = 0; i < kPerThread; ++i)
-    if (const int fragment = static_cast<int>(threadIdx.x) + i * kBlock; fragment < kFragments)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        values[i][half] = to_float(load_vec<8>(x + fragment * 16 + half * 8));
-#pragma unroll
-        for (int k = 0; k < 8; ++k) largest = fmaxf(largest, fabsf(values[i][half][k]));
-      }
-  const float scale = activation_scale(block_reduce<Max, kBlock>(largest)), inverse = 1 / scale;
-#pragma unroll
-  for (int i = 0; i < kPerThread; ++i)
-    if (const int fragment = static_cast<int>(threadIdx.x) + i * kBlock; fragment < kFragments) {
-      Vec<fp8, 16> to;
-#pragma unroll
-      for (int j = 0; j < 16; ++j)  // column 8 * half + 2 * lane + j % 2 of the fragment
-        to[j] = from_float<fp8>(values[i][j / 2 % 2][j / 4 * 2 + j % 2] * inverse);
-      store_vec<16>(static_cast<fp8*>(args.workspace) + token * kIn + fragment * 16, to);
-    }
-  if (threadIdx.x == 0) quantized_scales(args, kIn)[token] = scale;
-}
 
 template <class S>
 class Fp8Mainloop;

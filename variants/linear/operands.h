@@ -9,6 +9,12 @@ namespace warptune {
 /// The dtype of the scales of quantized weights (kernels/linear/packed_weights.h).
 DType weight_scale_dtype(int weights, std::int64_t group);
 
+/// The kernel that rounds rows of x to e4m3 in the workspace (kernels/linear/quantize_rows.cu), in one of its
+/// orders of columns. The variant has a parameter pdl.
+Stage quantize_rows(const std::string& order);
+/// Bytes of these rows and their scales.
+inline const Expression kQuantizedRows = "tokens * (in + 4)";
+
 /// A row-major matrix of 16-bit elements, by TMA boxes of 64 columns.
 inline TensorMapExpressions matrix_map(const char* base, const Expression& rows, const Expression& box_rows) {
   return {.base = base,

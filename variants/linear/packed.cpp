@@ -328,9 +328,7 @@ Variant wgmma_fp8() {
                       "stages * (tile_tokens + rows) >= 1152 || stages == 8", kPdlConstraint},
       .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{.file = "linear/wgmma_fp8.cu",
-                  .kernel = "linear_quantize_rows<{dtype}, {in}>",
-                  .geometry = {.grid = {"tokens"}, .block = {256}, .pdl = "pdl"}},
+      .stages = {quantize_rows("fragments"),
                  {.file = "linear/wgmma_fp8.cu",
                   .kernel =
                       "linear_wgmma_fp8<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_tokens}, "
@@ -357,10 +355,79 @@ Variant wgmma_fp8() {
   };
 }
 
+Variant wgmma_fp8_shared() {
+  return {
+      .name = "wgmma_fp8_shared",
+      .idea =
+          "fp8 weights and activations on Hopper: rows are quantized, then a persistent GEMM on the fp8 "
+          "tensor cores, TMA producer, cooperative consumers, both operands in shared memory.",
+      .parameters = {{"tile_n",
+                      {64, 96, 112, 128, 144, 160, 176, 192},
+                      "weight rows of a tile of 128 tokens"},
+                     {"stages", {4, 5, 6, 7, 8}, "stages of the pipeline, 128 columns each"},
+                     {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
+                     {"group_m", {4, 8, 16}, "L2 swizzle: clusters along the tokens that run together"},
+                     {"promote",
+                      {128, 256, 512},
+                      "columns that the tensor cores add before their sums are added in fp32"},
+                     pdl_parameter()},
+      .derived = {kRowsPerOutput,
+                  kWeightSlots,
+                  {"outputs", "tile_n / rows_per_output", "outputs of a work tile"},
+                  {"blocks", "ceil_div(tokens, 128 * cluster) * ceil_div(out, outputs) * cluster",
+                   "blocks that have work of their own"},
+                  {"shared_bytes", "stages * (128 * (128 + tile_n) + 16) + 8 * tile_n",
+                   "bytes of the stages of 128 columns of x and weight, and of their barriers; scales"}},
+      .constraints = {"activations == fp8", "has_wgmma", "in % 128 == 0", "out % 8 == 0", "prologue == none",
+                      "epilogue in [none, add, swiglu]",
+                      // Gates and ups are pairs of octets.
+                      "outputs % 16 == 0",
+                      // Rows of a tile are in two blocks of scales at most.
+                      "group == 0 || outputs <= 128 + gcd(outputs, 128)",
+                      "promote == 128 || (group == 0 && promote <= in)",
+                      // Few tokens take no pairs of tiles; 147 KB of stages; groups that differ.
+                      "cluster == 1 || tokens > 128", "stages * (128 + tile_n) >= 1152",
+                      "group_m == 4 || (group_m / 2) * 128 * cluster < tokens", kPdlConstraint},
+      .limits = {.shared_bytes = "shared_bytes"},
+      .dtypes = {DType::fp16, DType::bf16},
+      .stages = {quantize_rows("packed"),
+                 {.file = "linear/wgmma_fp8_shared.cu",
+                  .kernel =
+                      "linear_wgmma_fp8_shared<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
+                      "{stages}, {cluster}, {group_m}, {promote}>",
+                  .geometry = {.grid = {1},
+                               .block = {384},
+                               .shared_bytes = "shared_bytes",
+                               .pdl = "pdl",
+                               .cluster = "cluster",
+                               .per_sm = 1,
+                               .max_blocks = "blocks"},
+                  // Lines of 64 bytes, 8 of a packed block.
+                  .maps = {{.base = "weight",
+                            .dims = {32, "in / 8", "weight_slots"},
+                            .strides = {64, "8 * in"},
+                            .box = {32, 16, "tile_n / 16"},
+                            .swizzle = Swizzle::bytes_64},
+                           {.base = "workspace",
+                            .dims = {"in / 2", "tokens"},
+                            .strides = {"in"},
+                            .box = {64, 128},
+                            .swizzle = Swizzle::bytes_128}}}},
+      .workspace = kQuantizedRows,
+  };
+}
+
 }  // namespace
 
+Stage quantize_rows(const std::string& order) {
+  return {.file = "linear/quantize_rows.cu",
+          .kernel = "linear_quantize_rows<{dtype}, {in}, warptune::ColumnOrder::" + order + ">",
+          .geometry = {.grid = {"tokens"}, .block = {256}, .pdl = "pdl"}};
+}
+
 std::vector<Variant> linear_packed() {
-  return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed(), wgmma_packed(), wgmma_fp8()};
+  return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed(), wgmma_packed(),
+          wgmma_fp8(),   wgmma_fp8_shared()};
 }
 
 }  // namespace warptune
