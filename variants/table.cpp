@@ -8,6 +8,7 @@
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/library.h"
 #include "variants/linear/linear.h"
+#include "variants/linear/operands.h"
 #include "variants/ops.h"
 #include "variants/rope_append/rope_append.h"
 #include "variants/tile_table.h"
@@ -69,7 +70,7 @@ std::vector<OpEntry> entries() {
             {}, {kCudnn}),
       entry(linear(),
             {linear_cuda(), linear_packed(), unquantized(linear_streaming_mma()), unquantized(linear_wgmma()),
-             unquantized(unfused(linear_vendor())), linear_host()},
+             unquantized(unfused(linear_vendor())), linear_vendor_fp8(), linear_host()},
             kLinearPreferences),
       entry(argmax(), {argmax_cuda(), argmax_host()}),
       entry(top_k(), {top_k_cuda(), top_k_host()}),

@@ -11,19 +11,6 @@
 
 namespace warptune {
 
-/// The columns of a fragment from `first` on, 8 in each of two vectors.
-using FragmentColumns = Vec<float, 8>[2];
-
-/// Four bytes of a fragment: word i in memory.
-template <ColumnOrder kOrder>
-__device__ __forceinline__ unsigned quantized_word(const FragmentColumns& x, int i, float inverse) {
-  const auto at = [&](int column) { return x[column / 8][column % 8] * inverse; };
-  if constexpr (kOrder == ColumnOrder::plain)
-    return pack4_fp8(at(4 * i), at(4 * i + 1), at(4 * i + 2), at(4 * i + 3));
-  else
-    return pack4_fp8(at(2 * i), at(2 * i + 1), at(2 * i + 8), at(2 * i + 9));
-}
-
 template <class T, int kIn, ColumnOrder kOrder>
 __global__ void __launch_bounds__(256) linear_quantize_rows(QuantizedLinearArgs args) {
   constexpr int kBlock = 256, kFragments = kIn / 16, kPerThread = ceil_div(kFragments, kBlock);
@@ -32,7 +19,7 @@ __global__ void __launch_bounds__(256) linear_quantize_rows(QuantizedLinearArgs 
   pdl_launch_dependents();
   pdl_wait();
   const T* const x = static_cast<const T*>(args.x) + token * kIn;
-  FragmentColumns values[kPerThread] = {};
+  Vec<float, 8> values[kPerThread][2] = {};
   float largest = 0;
 #pragma unroll
   for (int i = 0; i < kPerThread; ++i)
@@ -48,7 +35,9 @@ __global__ void __launch_bounds__(256) linear_quantize_rows(QuantizedLinearArgs 
   for (int i = 0; i < kPerThread; ++i) {
     unsigned words[4];
 #pragma unroll
-    for (int w = 0; w < 4; ++w) words[w] = quantized_word<kOrder>(values[i], w, inverse);
+    for (int w = 0; w < 4; ++w)
+      words[w] = pack4_fp8(values[i][0][2 * w] * inverse, values[i][0][2 * w + 1] * inverse,
+                           values[i][1][2 * w] * inverse, values[i][1][2 * w + 1] * inverse);
     if constexpr (kOrder == ColumnOrder::packed) quad_transpose(words, threadIdx.x % 32);
     if (const int fragment = static_cast<int>(threadIdx.x) + i * kBlock; fragment < kFragments)
       store_16_bytes(static_cast<unsigned char*>(args.workspace) + token * kIn + fragment * 16, words);

@@ -9,9 +9,16 @@ namespace warptune {
 /// The dtype of the scales of quantized weights (kernels/linear/packed_weights.h).
 DType weight_scale_dtype(int weights, std::int64_t group);
 
+/// Variants of packed weights that call cuBLASLt.
+#if WARPTUNE_HAS_CUBLASLT
+std::vector<Variant> linear_vendor_fp8();
+#else
+inline std::vector<Variant> linear_vendor_fp8() { return {}; }
+#endif
+
 /// The kernel that rounds rows of x to e4m3 in the workspace (kernels/linear/quantize_rows.cu), in one of its
-/// orders of columns. The variant has a parameter pdl.
-Stage quantize_rows(const std::string& order);
+/// orders of columns.
+Stage quantize_rows(const std::string& order, const Expression& pdl);
 /// Bytes of these rows and their scales.
 inline const Expression kQuantizedRows = "tokens * (in + 4)";
 

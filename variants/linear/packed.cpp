@@ -328,7 +328,7 @@ Variant wgmma_fp8() {
                       "stages * (tile_tokens + rows) >= 1152 || stages == 8", kPdlConstraint},
       .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {quantize_rows("fragments"),
+      .stages = {quantize_rows("fragments", "pdl"),
                  {.file = "linear/wgmma_fp8.cu",
                   .kernel =
                       "linear_wgmma_fp8<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_tokens}, "
@@ -390,7 +390,7 @@ Variant wgmma_fp8_shared() {
                       "group_m == 4 || (group_m / 2) * 128 * cluster < tokens", kPdlConstraint},
       .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {quantize_rows("packed"),
+      .stages = {quantize_rows("packed", "pdl"),
                  {.file = "linear/wgmma_fp8_shared.cu",
                   .kernel =
                       "linear_wgmma_fp8_shared<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
@@ -419,10 +419,10 @@ Variant wgmma_fp8_shared() {
 
 }  // namespace
 
-Stage quantize_rows(const std::string& order) {
+Stage quantize_rows(const std::string& order, const Expression& pdl) {
   return {.file = "linear/quantize_rows.cu",
           .kernel = "linear_quantize_rows<{dtype}, {in}, warptune::ColumnOrder::" + order + ">",
-          .geometry = {.grid = {"tokens"}, .block = {256}, .pdl = "pdl"}};
+          .geometry = {.grid = {"tokens"}, .block = {256}, .pdl = pdl}};
 }
 
 std::vector<Variant> linear_packed() {
