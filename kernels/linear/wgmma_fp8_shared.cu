@@ -8,6 +8,7 @@
 //   each (m64nNk32). setmaxnreg gives them its registers.
 // Pipeline: kStages stages of 128 columns, which run on across work tiles. Each block of a cluster loads half
 //   of the weight tile and multicasts it.
+// Ping-pong (kPingpong): the warpgroups take turns to issue, so that one promotes while the other multiplies.
 // Arithmetic: the tensor cores add kPromote columns (wgmma_e4m3 has about 14 bits). Promotion adds these
 //   partial sums in fp32, times the scale of a block of 128 x 128 where weights have such. While one
 //   warpgroup promotes, the other multiplies; up to 128 rows a second set of partial sums lets a warpgroup do
@@ -29,7 +30,7 @@
 namespace warptune {
 
 template <class T_, int kIn_, int kOut_, int kBias, int kEpilogue, int kGroup_, int kTileN_, int kStages_,
-          int kCluster_, int kGroupM, int kPromote>
+          int kCluster_, int kGroupM, int kPromote, int kPingpong_>
 struct Fp8Gemm {
   using T = T_;
   using Args = QuantizedLinearArgs;
@@ -37,6 +38,7 @@ struct Fp8Gemm {
   using State = PipelineState<kStages_>;
   static constexpr int kIn = kIn_, kOut = kOut_, kGroup = kGroup_, kTileN = kTileN_, kStages = kStages_,
                        kCluster = kCluster_;
+  static constexpr bool kPingpong = kPingpong_ != 0;
   static constexpr int kConsumers = 2, kTileM = 64 * kConsumers, kTileK = 128, kSteps = kIn / kTileK;
   static constexpr int kXBytes = kTileM * kTileK, kWeightBytes = kTileN * kTileK;  // of a stage
   static constexpr int kPromoteSteps = kPromote / kTileK, kPromotions = ceil_div(kSteps, kPromoteSteps);
@@ -207,6 +209,7 @@ struct Fp8Consumer {
         scheduler(args.tokens) {}
 
   __device__ __forceinline__ void run() {
+    if (index == 1) end_turn();  // the first is that of warpgroup 0
     const float* const scales = quantized_scales(args, S::kIn);
     for (; scheduler.has_work(); scheduler.advance()) {
       const WorkTile work = scheduler.work_tile();
@@ -224,12 +227,19 @@ struct Fp8Consumer {
     }
   }
 
+  __device__ __forceinline__ void begin_turn() const {
+    if constexpr (S::kPingpong) named_barrier_sync(3 + index, 128 * S::kConsumers);
+  }
+  __device__ __forceinline__ void end_turn() const {
+    if constexpr (S::kPingpong) named_barrier_arrive(4 - index, 128 * S::kConsumers);
+  }
   /// partial (+)= x . weight^T of the next stage. What was issued before has ended then.
   __device__ __forceinline__ void multiply(Sums& partial, bool accumulate) {
     mbarrier_wait(&shared.full[state.index], state.phase);
     const unsigned long long a = wgmma_descriptor_swizzle_128b(x + state.index * S::kXBytes),
                              b = wgmma_descriptor_swizzle_64b(weight + state.index * S::kWeightBytes,
                                                               2 * kBlockBytes);
+    begin_turn();
     warpgroup_fence_operand(partial);
     warpgroup_arrive();
 #pragma unroll
@@ -238,6 +248,7 @@ struct Fp8Consumer {
                             wgmma_descriptor_advance(b, k / 2 * kBlockBytes + k % 2 * 32),
                             accumulate || k > 0);
     warpgroup_commit_batch();
+    end_turn();
     warpgroup_wait<1>();
     release();
     in_flight = state.index;
@@ -307,11 +318,12 @@ struct Fp8Consumer {
 };
 
 template <class T, int kIn, int kOut, int kBias, int kEpilogue, int kGroup, int kTileN, int kStages,
-          int kCluster, int kGroupM, int kPromote>
+          int kCluster, int kGroupM, int kPromote, int kPingpong>
 __global__ void __launch_bounds__(384, 1)
     linear_wgmma_fp8_shared(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
                             const __grid_constant__ TensorMap x) {
-  using S = Fp8Gemm<T, kIn, kOut, kBias, kEpilogue, kGroup, kTileN, kStages, kCluster, kGroupM, kPromote>;
+  using S = Fp8Gemm<T, kIn, kOut, kBias, kEpilogue, kGroup, kTileN, kStages, kCluster, kGroupM, kPromote,
+                    kPingpong>;
   [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename S::Storage);
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);

@@ -370,6 +370,7 @@ Variant wgmma_fp8_shared() {
                      {"promote",
                       {128, 256, 512},
                       "columns that the tensor cores add before their sums are added in fp32"},
+                     {"pingpong", {1, 0}, "the consumer warpgroups take turns to issue wgmma"},
                      pdl_parameter()},
       .derived = {kRowsPerOutput,
                   kWeightSlots,
@@ -394,7 +395,7 @@ Variant wgmma_fp8_shared() {
                  {.file = "linear/wgmma_fp8_shared.cu",
                   .kernel =
                       "linear_wgmma_fp8_shared<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
-                      "{stages}, {cluster}, {group_m}, {promote}>",
+                      "{stages}, {cluster}, {group_m}, {promote}, {pingpong}>",
                   .geometry = {.grid = {1},
                                .block = {384},
                                .shared_bytes = "shared_bytes",
