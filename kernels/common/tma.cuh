@@ -1,7 +1,8 @@
 #pragma once
 // Bulk asynchronous copies from global to shared memory (sm_90): contiguous bytes (cp.async.bulk) and TMA
-// tiles of a tensor map (cp.async.bulk.tensor). One thread issues a copy; an mbarrier counts its bytes. PTX
-// manual: "cp.async.bulk". On an older architecture these do not assemble.
+// tiles of a tensor map (cp.async.bulk.tensor). One thread issues a copy; an mbarrier counts its bytes. And
+// stores of TMA tiles, which their thread waits for. PTX manual: "cp.async.bulk". On an older architecture
+// these do not assemble.
 #include "kernels/common/barrier.cuh"
 #include "kernels/common/numeric.cuh"
 
@@ -112,5 +113,22 @@ __device__ __forceinline__ void tma_load_3d_multicast(void* shared, const Tensor
       "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)), "h"(blocks)
       : "memory");
 }
+
+/// Stores the tile of a 2D tensor whose first element is (x, y), without what lies outside of the tensor.
+/// Writes to `shared` come before it by fence_proxy_async() and a barrier. One thread, which then commits.
+__device__ __forceinline__ void tma_store_2d(const TensorMap& map, int x, int y, const void* shared) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
+               "r"(x), "r"(y), "r"(shared_address(shared))
+               : "memory");
+}
+__device__ __forceinline__ void tma_store_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/// Waits until all committed stores of this thread have read their shared memory, which may be overwritten.
+__device__ __forceinline__ void tma_store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+/// Waits until all committed stores of this thread have ended.
+__device__ __forceinline__ void tma_store_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 }  // namespace warptune

@@ -22,52 +22,50 @@
 #include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/common/wgmma.cuh"
-#include "kernels/linear/grouped_scheduler.cuh"
-#include "kernels/linear/packed_weights.cuh"
-#include "kernels/linear/quantized_rows.cuh"
-#include "kernels/linear/wgmma_epilogue.cuh"
+#include "kernels/linear/fp8_epilogue.cuh"
 
 namespace warptune {
 
-template <class T_, int kIn_, int kOut_, int kBias, int kEpilogue, int kGroup_, int kTileN_, int kStages_,
+template <class T_, int kIn_, int kOut_, int kBias_, int kEpilogue, int kGroup_, int kTileN_, int kStages_,
           int kCluster_, int kGroupM, int kPromote, int kPingpong_>
 struct Fp8Gemm {
   using T = T_;
-  using Args = QuantizedLinearArgs;
-  using Epilogue = WgmmaEpilogue<T, kOut_, kBias, kEpilogue, kTileN_>;
-  using State = PipelineState<kStages_>;
-  static constexpr int kIn = kIn_, kOut = kOut_, kGroup = kGroup_, kTileN = kTileN_, kStages = kStages_,
-                       kCluster = kCluster_;
-  static constexpr bool kPingpong = kPingpong_ != 0;
+  static constexpr int kIn = kIn_, kOut = kOut_, kBias = kBias_, kGroup = kGroup_, kTileN = kTileN_,
+                       kStages = kStages_, kCluster = kCluster_;
+  static constexpr bool kPingpong = kPingpong_ != 0, kSwiglu = kEpilogue == kEpilogueSwiglu,
+                        kAdd = kEpilogue == kEpilogueAdd;
+  static constexpr int kParts = kSwiglu ? 2 : 1, kWeightRows = kParts * kOut, kTileOut = kTileN / kParts;
   static constexpr int kConsumers = 2, kTileM = 64 * kConsumers, kTileK = 128, kSteps = kIn / kTileK;
   static constexpr int kXBytes = kTileM * kTileK, kWeightBytes = kTileN * kTileK;  // of a stage
   static constexpr int kPromoteSteps = kPromote / kTileK, kPromotions = ceil_div(kSteps, kPromoteSteps);
   /// Promotions between waits for all wgmma: two sets of partial sums fit the registers up to 128 rows. No
   /// wgmma is in flight from one iteration of a loop to the next: ptxas would serialize all (C7514).
   static constexpr int kBatch = min_of(kTileN <= 128 && kPromoteSteps == 1 ? 8 : 1, kPromotions);
-  using Scheduler = GroupedScheduler<kOut, kTileM, Epilogue::kTileOut, kCluster, kGroupM>;
-  static_assert(kIn % kTileK == 0 && kTileN % 16 == 0 && kCluster <= 2);
+  using Scheduler = GroupedScheduler<kOut, kTileM, kTileOut, kCluster, kGroupM>;
+  using State = PipelineState<kStages>;
+  using Epilogue = Fp8Epilogue<Fp8Gemm>;
+  static_assert(kIn % kTileK == 0 && kTileN % 16 == 0 && kOut % 8 == 0 && kCluster <= 2);
   static_assert(kPromote % kTileK == 0 && (kGroup == 0 || kPromote == kGroup));
-
-  struct Storage {
-    unsigned char x[kStages][kXBytes], weight[kStages][kWeightBytes];
-    float row_scales[kConsumers][kTileN];
-    Mbarrier full[kStages], empty[kStages];
-  };
 
   /// The weight row of a column of a work tile. With SwiGLU half of them are gates, half the ups of the same
   /// outputs.
   static __device__ __forceinline__ int weight_row(const WorkTile& work, int column) {
-    constexpr int kOutputs = Epilogue::kTileOut;
-    return work.out + (column < kOutputs ? column : kOut + column - kOutputs);
+    return work.out + (column < kTileOut ? column : kOut + column - kTileOut);
   }
+};
+
+template <class S>
+struct Fp8Storage {
+  unsigned char x[S::kStages][S::kXBytes], weight[S::kStages][S::kWeightBytes];
+  typename S::Epilogue::Storage epilogue[S::kConsumers];
+  Mbarrier full[S::kStages], empty[S::kStages];
 };
 
 /// One thread.
 template <class S>
 struct Fp8Producer {
   const TensorMap &weight_map, &x_map;
-  typename S::Storage& shared;
+  Fp8Storage<S>& shared;
   typename S::Scheduler scheduler;
   typename S::State state;
 
@@ -115,25 +113,24 @@ struct Fp8Producer {
 /// an operand, or with SwiGLU its gates and its ups, are rows of at most two blocks.
 template <class S>
 class BlockScales128 {
-  static constexpr int kParts = S::Epilogue::kSwiglu ? 2 : 1, kColumns = S::kTileN / kParts;
-  static constexpr int kRows = kParts * S::kOut, kLastBlock = ceil_div(kRows, kFp8ScaleRows) - 1;
+  static constexpr int kLastBlock = ceil_div(S::kWeightRows, kFp8ScaleRows) - 1;
 
  public:
   struct Values {
-    float of_blocks[kParts][2];
+    float of_blocks[S::kParts][2];
   };
 
   __device__ __forceinline__ BlockScales128(const QuantizedLinearArgs& args, const WorkTile& work)
       : scales_(static_cast<const float*>(args.scales)) {
     if constexpr (S::kGroup != 0)
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) rows_[part] = S::weight_row(work, part * kColumns);
+      for (int part = 0; part < S::kParts; ++part) rows_[part] = S::weight_row(work, part * S::kTileOut);
   }
   __device__ __forceinline__ Values load(int step) const {
     Values values = {};
     if constexpr (S::kGroup != 0)
 #pragma unroll
-      for (int part = 0; part < kParts; ++part)
+      for (int part = 0; part < S::kParts; ++part)
 #pragma unroll
         for (int i = 0; i < 2; ++i)
           values.of_blocks[part][i] =
@@ -142,45 +139,14 @@ class BlockScales128 {
   }
   /// Of columns 8 * octet and following.
   __device__ __forceinline__ float scale(const Values& values, int octet) const {
-    const int part = 8 * octet / kColumns, column = 8 * octet % kColumns;
+    const int part = 8 * octet / S::kTileOut, column = 8 * octet % S::kTileOut;
     const bool is_second = rows_[part] % kFp8ScaleRows + column >= kFp8ScaleRows;
     return is_second ? values.of_blocks[part][1] : values.of_blocks[part][0];
   }
 
  private:
   const float* const scales_;
-  int rows_[kParts];  // the first of each part
-};
-
-/// The scales of the rows of a work tile, one of each 128 in a thread of a warpgroup.
-template <class S>
-class RowScales {
-  static constexpr int kRows = S::Epilogue::kSwiglu ? 2 * S::kOut : S::kOut;
-
- public:
-  __device__ __forceinline__ RowScales(const QuantizedLinearArgs& args, const WorkTile& work) {
-    if constexpr (S::kGroup == 0)
-#pragma unroll
-      for (int i = 0; i < kCount; ++i)
-        values_[i] = row_scale<kWeightsFp8, 0>(args, min(S::weight_row(work, column(i)), kRows - 1));
-  }
-  /// Writes them to `shared`, barrier `number` of the warpgroup around.
-  __device__ __forceinline__ void share(float (&shared)[S::kTileN], int number) const {
-    if constexpr (S::kGroup == 0) {
-      named_barrier_sync(number, 128);  // all have read those of the work tile before
-#pragma unroll
-      for (int i = 0; i < kCount; ++i)
-        if (column(i) < S::kTileN) shared[column(i)] = values_[i];
-      named_barrier_sync(number, 128);
-    }
-  }
-
- private:
-  static constexpr int kCount = ceil_div(S::kTileN, 128);
-  static __device__ __forceinline__ int column(int i) {
-    return static_cast<int>(threadIdx.x) % 128 + i * 128;
-  }
-  float values_[kCount];
+  int rows_[S::kParts];  // the first of each part
 };
 
 /// A consumer warpgroup: tokens 64 * index and following of each work tile.
@@ -190,41 +156,35 @@ struct Fp8Consumer {
   using Scales = BlockScales128<S>;
 
   const QuantizedLinearArgs& args;
-  typename S::Storage& shared;
+  Fp8Storage<S>& shared;
   const int index, lane;
   const unsigned x, weight;
+  typename S::Epilogue epilogue;
   typename S::Scheduler scheduler;
   typename S::State state;
   int in_flight = -1;  // the stage that wgmma in flight read
   Sums sum;
 
-  __device__ __forceinline__ Fp8Consumer(const QuantizedLinearArgs& args, typename S::Storage& shared,
-                                         int index)
+  __device__ __forceinline__ Fp8Consumer(const QuantizedLinearArgs& args, Fp8Storage<S>& shared,
+                                         const TensorMap& y_map, const TensorMap& residual_map, int index)
       : args(args),
         shared(shared),
         index(index),
         lane(threadIdx.x % 32),
         x(shared_address(shared.x) + index * 64 * S::kTileK),
         weight(shared_address(shared.weight)),
+        epilogue(args, y_map, residual_map, shared.epilogue[index], index),
         scheduler(args.tokens) {}
 
   __device__ __forceinline__ void run() {
     if (index == 1) end_turn();  // the first is that of warpgroup 0
-    const float* const scales = quantized_scales(args, S::kIn);
     for (; scheduler.has_work(); scheduler.advance()) {
       const WorkTile work = scheduler.work_tile();
-      const int token = work.token + index * 64 + threadIdx.x % 128 / 32 * 16 + lane / 4;
-      // The latency of scales passes with the main loop.
-      const float token_scales[2] = {scales[min(token, args.tokens - 1)],
-                                     scales[min(token + 8, args.tokens - 1)]};
-      const RowScales<S> row_scales(args, work);
+      epilogue.load(work);
       mainloop(Scales(args, work));
-      typename S::Epilogue epilogue(args, token, work.out, lane);
-      epilogue.load_residual();
-      row_scales.share(shared.row_scales[index], 1 + index);
-      scale_sums(token_scales);
       epilogue.store(sum);
     }
+    epilogue.wait();
   }
 
   __device__ __forceinline__ void begin_turn() const {
@@ -280,15 +240,6 @@ struct Fp8Consumer {
         sum[i] = S::kGroup == 0 ? sum[i] + partial[i] : fmaf(scale, partial[i], sum[i]);
     }
   }
-  __device__ __forceinline__ void scale_sums(const float (&token_scales)[2]) {
-#pragma unroll
-    for (int octet = 0; octet < S::kTileN / 8; ++octet) {
-      Vec<float, 2> rows = {{1, 1}};
-      if constexpr (S::kGroup == 0) rows = load_vec<2>(&shared.row_scales[index][octet * 8 + lane % 4 * 2]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sum[octet * 4 + i] *= rows[i % 2] * token_scales[i / 2];
-    }
-  }
   __device__ __forceinline__ void mainloop(const Scales& scales) {
 #pragma unroll
     for (float& value : sum) value = 0;
@@ -321,16 +272,19 @@ template <class T, int kIn, int kOut, int kBias, int kEpilogue, int kGroup, int 
           int kCluster, int kGroupM, int kPromote, int kPingpong>
 __global__ void __launch_bounds__(384, 1)
     linear_wgmma_fp8_shared(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
-                            const __grid_constant__ TensorMap x) {
+                            const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
+                            const __grid_constant__ TensorMap residual) {
   using S = Fp8Gemm<T, kIn, kOut, kBias, kEpilogue, kGroup, kTileN, kStages, kCluster, kGroupM, kPromote,
                     kPingpong>;
-  [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename S::Storage);
+  [[maybe_unused]] static constexpr int kSharedBytes = sizeof(Fp8Storage<S>);
   extern __shared__ __align__(1024) unsigned char memory[];
-  auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
+  auto& shared = *reinterpret_cast<Fp8Storage<S>*>(memory);
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
   if (threadIdx.x == 0) {
     tma_prefetch_descriptor(weight);
     tma_prefetch_descriptor(x);
+    tma_prefetch_descriptor(y);
+    for (auto& of_consumer : shared.epilogue) mbarrier_init(&of_consumer.residual);
     for (int i = 0; i < kStages; ++i)
       mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * S::kConsumers * kCluster);
     mbarrier_init_fence();
@@ -350,7 +304,7 @@ __global__ void __launch_bounds__(384, 1)
   } else {
     warpgroup_reg_alloc<232>();
     pdl_wait();
-    Fp8Consumer<S>(args, shared, warpgroup - 1).run();
+    Fp8Consumer<S>(args, shared, y, residual, warpgroup - 1).run();
   }
   // No block exits while another writes to its shared memory or arrives at its barriers.
   if constexpr (kCluster > 1) cluster_barrier();

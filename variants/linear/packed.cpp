@@ -355,16 +355,51 @@ Variant wgmma_fp8() {
   };
 }
 
+/// The GEMM of wgmma_fp8_shared; `residual`: the member of its arguments that has the address of the
+/// residual.
+Stage wgmma_fp8_shared_gemm(const char* residual, const Expression& condition) {
+  const auto outputs = [](const char* base) {
+    return TensorMapExpressions{.base = base,
+                                .dims = {"out", "tokens"},
+                                .strides = {"2 * out"},
+                                .box = {32, 64},
+                                .swizzle = Swizzle::bytes_64};
+  };
+  return {.file = "linear/wgmma_fp8_shared.cu",
+          .kernel =
+              "linear_wgmma_fp8_shared<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
+              "{stages}, {cluster}, {group_m}, {promote}, {pingpong}>",
+          .geometry = {.grid = {1},
+                       .block = {384},
+                       .shared_bytes = "shared_bytes",
+                       .pdl = "pdl",
+                       .cluster = "cluster",
+                       .per_sm = 1,
+                       .max_blocks = "blocks"},
+          .condition = condition,
+          // Lines of 64 bytes of weights, 8 of a packed block.
+          .maps = {{.base = "weight",
+                    .dims = {32, "in / 8", "weight_slots"},
+                    .strides = {64, "8 * in"},
+                    .box = {32, 16, "tile_n / 16"},
+                    .swizzle = Swizzle::bytes_64},
+                   {.base = "workspace",
+                    .dims = {"in / 2", "tokens"},
+                    .strides = {"in"},
+                    .box = {64, 128},
+                    .swizzle = Swizzle::bytes_128},
+                   outputs("y"),
+                   outputs(residual)}};
+}
+
 Variant wgmma_fp8_shared() {
   return {
       .name = "wgmma_fp8_shared",
       .idea =
           "fp8 weights and activations on Hopper: rows are quantized, then a persistent GEMM on the fp8 "
           "tensor cores, TMA producer, cooperative consumers, both operands in shared memory.",
-      .parameters = {{"tile_n",
-                      {64, 96, 112, 128, 144, 160, 176, 192},
-                      "weight rows of a tile of 128 tokens"},
-                     {"stages", {4, 5, 6, 7, 8}, "stages of the pipeline, 128 columns each"},
+      .parameters = {{"tile_n", {64, 96, 128, 160, 192}, "weight rows of a tile of 128 tokens"},
+                     {"stages", {4, 5, 6}, "stages of the pipeline, 128 columns each"},
                      {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
                      {"group_m", {4, 8, 16}, "L2 swizzle: clusters along the tokens that run together"},
                      {"promote",
@@ -377,43 +412,27 @@ Variant wgmma_fp8_shared() {
                   {"outputs", "tile_n / rows_per_output", "outputs of a work tile"},
                   {"blocks", "ceil_div(tokens, 128 * cluster) * ceil_div(out, outputs) * cluster",
                    "blocks that have work of their own"},
-                  {"shared_bytes", "stages * (128 * (128 + tile_n) + 16) + 8 * tile_n",
-                   "bytes of the stages of 128 columns of x and weight, and of their barriers; scales"}},
+                  {"epilogue_bytes", "512 * ceil_div(128 * outputs + 4 * tile_n + 8, 512)",
+                   "bytes of 64 tokens of y, scales of rows and a barrier"},
+                  {"shared_bytes",
+                   "512 * ceil_div(stages * (128 * (128 + tile_n) + 16) + 2 * epilogue_bytes, 512)",
+                   "bytes of the stages of 128 columns of x and weight, of their barriers, and of the "
+                   "epilogues of two warpgroups"}},
       .constraints = {"activations == fp8", "has_wgmma", "in % 128 == 0", "out % 8 == 0", "prologue == none",
                       "epilogue in [none, add, swiglu]",
-                      // Gates and ups are pairs of octets.
-                      "outputs % 16 == 0",
+                      // Boxes of y.
+                      "outputs % 32 == 0",
                       // Rows of a tile are in two blocks of scales at most.
                       "group == 0 || outputs <= 128 + gcd(outputs, 128)",
                       "promote == 128 || (group == 0 && promote <= in)",
-                      // Few tokens take no pairs of tiles; 147 KB of stages; groups that differ.
+                      // Few tokens take no pairs of tiles; 144 KB of stages; groups that differ.
                       "cluster == 1 || tokens > 128", "stages * (128 + tile_n) >= 1152",
                       "group_m == 4 || (group_m / 2) * 128 * cluster < tokens", kPdlConstraint},
       .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {quantize_rows("packed", "pdl"),
-                 {.file = "linear/wgmma_fp8_shared.cu",
-                  .kernel =
-                      "linear_wgmma_fp8_shared<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
-                      "{stages}, {cluster}, {group_m}, {promote}, {pingpong}>",
-                  .geometry = {.grid = {1},
-                               .block = {384},
-                               .shared_bytes = "shared_bytes",
-                               .pdl = "pdl",
-                               .cluster = "cluster",
-                               .per_sm = 1,
-                               .max_blocks = "blocks"},
-                  // Lines of 64 bytes, 8 of a packed block.
-                  .maps = {{.base = "weight",
-                            .dims = {32, "in / 8", "weight_slots"},
-                            .strides = {64, "8 * in"},
-                            .box = {32, 16, "tile_n / 16"},
-                            .swizzle = Swizzle::bytes_64},
-                           {.base = "workspace",
-                            .dims = {"in / 2", "tokens"},
-                            .strides = {"in"},
-                            .box = {64, 128},
-                            .swizzle = Swizzle::bytes_128}}}},
+      // Without a residual its map is that of y, which exists.
+      .stages = {quantize_rows("packed", "pdl"), wgmma_fp8_shared_gemm("y", "epilogue != add"),
+                 wgmma_fp8_shared_gemm("residual", "epilogue == add")},
       .workspace = kQuantizedRows,
   };
 }

@@ -1,0 +1,148 @@
+#pragma once
+// The epilogue of the 64-token accumulators of an fp8 GEMM (wgmma_fp8_shared.cu), by way of shared memory:
+// scales of rows and tokens, bias, residual or SwiGLU in fp32, stmatrix, then TMA stores, which the next work
+// tile does not wait for.
+// Shared memory of a warpgroup: boxes of 64 tokens x 32 outputs with the 64-byte swizzle. TMA loads the
+//   residual to where y will lie while the work tile is multiplied; so the residual may be y.
+#include "kernels/common/mma.cuh"
+#include "kernels/common/tma.cuh"
+#include "kernels/linear/fused.cuh"
+#include "kernels/linear/grouped_scheduler.cuh"
+#include "kernels/linear/packed_weights.cuh"
+#include "kernels/linear/quantized_rows.cuh"
+
+namespace warptune {
+
+/// One warpgroup. All of its threads call.
+template <class S>
+class Fp8Epilogue {
+  using T = typename S::T;
+  static constexpr int kBoxOutputs = 32, kBoxBytes = 64 * 2 * kBoxOutputs, kBoxes = S::kTileOut / kBoxOutputs,
+                       kPerThread = ceil_div(S::kTileN, 128);
+  static_assert(S::kTileOut % kBoxOutputs == 0);
+
+ public:
+  struct Storage {
+    alignas(512) unsigned char boxes[kBoxes][kBoxBytes];
+    float row_scales[S::kTileN];
+    Mbarrier residual;
+  };
+
+  __device__ __forceinline__ Fp8Epilogue(const QuantizedLinearArgs& args, const TensorMap& y_map,
+                                         const TensorMap& residual_map, Storage& shared, int index)
+      : args_(args), y_map_(y_map), residual_map_(residual_map), shared_(shared), index_(index) {}
+
+  /// Before the main loop of a work tile: the latency of scales and residual passes with it.
+  __device__ __forceinline__ void load(const WorkTile& work) {
+    token_ = work.token + 64 * index_;
+    out_ = work.out;
+    const float* const scales = quantized_scales(args_, S::kIn);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      token_scales_[half] = scales[min(token_ + thread_ / 32 * 16 + lane_ / 4 + 8 * half, args_.tokens - 1)];
+    if constexpr (S::kGroup == 0)
+#pragma unroll
+      for (int i = 0; i < kPerThread; ++i)
+        row_scales_[i] =
+            row_scale<kWeightsFp8, 0>(args_, min(S::weight_row(work, thread_ + 128 * i), S::kWeightRows - 1));
+    if (S::kAdd && thread_ == 0) {
+      tma_store_wait_read();
+      mbarrier_arrive_expect_tx(&shared_.residual, kBoxes * kBoxBytes);
+#pragma unroll
+      for (int box = 0; box < kBoxes; ++box)
+        tma_load_2d(shared_.boxes[box], residual_map_, out_ + box * kBoxOutputs, token_, &shared_.residual);
+    }
+  }
+  __device__ __forceinline__ void store(const float (&sum)[S::kTileN / 2]) {
+    if (thread_ == 0) tma_store_wait_read();
+    share_row_scales();
+    if constexpr (S::kAdd) mbarrier_wait(&shared_.residual, residual_phase_);
+    residual_phase_ ^= 1;
+#pragma unroll
+    for (int octet = 0; octet < S::kTileOut / 8; octet += 2) {
+      const unsigned address = address_of(octet);
+      unsigned residual[4] = {}, y[4];
+      if constexpr (S::kAdd) ldmatrix_x4(residual, address);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) y[i] = output_pair(sum, octet + i / 2, i % 2, residual[i]);
+      stmatrix_x4(address, y);
+    }
+    fence_proxy_async();
+    synchronize();
+    if (thread_ == 0) {
+#pragma unroll
+      for (int box = 0; box < kBoxes; ++box)
+        tma_store_2d(y_map_, out_ + box * kBoxOutputs, token_, shared_.boxes[box]);
+      tma_store_commit();
+    }
+  }
+  /// After the last work tile.
+  __device__ __forceinline__ void wait() const {
+    if (thread_ == 0) tma_store_wait();
+  }
+
+ private:
+  __device__ __forceinline__ void synchronize() const { named_barrier_sync(1 + index_, 128); }
+  /// Then the boxes may be written, too.
+  __device__ __forceinline__ void share_row_scales() {
+    synchronize();  // all have read those of the work tile before
+    if constexpr (S::kGroup == 0) {
+#pragma unroll
+      for (int i = 0; i < kPerThread; ++i)
+        if (thread_ + 128 * i < S::kTileN) shared_.row_scales[thread_ + 128 * i] = row_scales_[i];
+      synchronize();
+    }
+  }
+  /// Where this lane's row of the matrices of an octet and the next lies. The matrices: rows 0 to 7 and 8 to
+  /// 15 of the warp's tokens, of one octet, then of the next.
+  __device__ __forceinline__ unsigned address_of(int octet) const {
+    const int row = thread_ / 32 * 16 + lane_ % 16, vector = octet % 4 + lane_ / 16;
+    return shared_address(shared_.boxes[octet / 4]) + row * 64 + (vector ^ row / 2 % 4) * 16;
+  }
+  /// The scales of a lane's two columns of an octet.
+  __device__ __forceinline__ Vec<float, 2> row_scales(int octet) const {
+    if constexpr (S::kGroup == 0) return load_vec<2>(shared_.row_scales + octet * 8 + lane_ % 4 * 2);
+    return {{1, 1}};
+  }
+  static __device__ __forceinline__ Vec<float, 2> unpack(unsigned pair) {
+    return to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
+  }
+  /// Two adjacent outputs of row lane / 4 + 8 * half of the warp's tokens.
+  __device__ __forceinline__ unsigned output_pair(const float (&sum)[S::kTileN / 2], int octet, int half,
+                                                  unsigned residual) const {
+    constexpr int kUpOctets = S::kTileOut / 8;
+    const int at = octet * 4 + half * 2;
+    const auto scales = row_scales(octet);
+    float y[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) y[i] = sum[at + i] * (scales[i] * token_scales_[half]);
+    if constexpr (S::kBias != 0) {
+      if (const int column = out_ + octet * 8 + lane_ % 4 * 2; column < S::kOut) {
+        const auto bias =
+            unpack(__ldg(reinterpret_cast<const unsigned*>(static_cast<const T*>(args_.bias) + column)));
+        y[0] += bias[0], y[1] += bias[1];
+      }
+    }
+    if constexpr (S::kAdd) {
+      const auto r = unpack(residual);
+      y[0] += r[0], y[1] += r[1];
+    }
+    if constexpr (S::kSwiglu) {
+      const auto up_scales = row_scales(kUpOctets + octet);
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        y[i] = silu(y[i]) * (sum[kUpOctets * 4 + at + i] * (up_scales[i] * token_scales_[half]));
+    }
+    return pack2<T>(y[0], y[1]);
+  }
+
+  const QuantizedLinearArgs& args_;
+  const TensorMap &y_map_, &residual_map_;
+  Storage& shared_;
+  const int index_, thread_ = threadIdx.x % 128, lane_ = threadIdx.x % 32;
+  int token_, out_;  // the first of the work tile
+  float token_scales_[2], row_scales_[kPerThread];
+  unsigned residual_phase_ = 0;
+};
+
+}  // namespace warptune
