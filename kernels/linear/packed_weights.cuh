@@ -238,27 +238,30 @@ template <int kWeights, int kGroup, int kCount>
 requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount> {
   static constexpr bool kOffsets = kWeights == kWeightsQ4K;
   static constexpr int kWords = block_columns(kWeights) / 64;
-  unsigned bytes[kWords];                  // scales of the groups, of Q4_K each with its minimum
-  Vec<fp16, super_steps(kWeights)> steps;  // d, of Q4_K and dmin
+  unsigned bytes[kWords];  // scales of the groups, of Q4_K each with its minimum
+  unsigned steps;          // d, of Q4_K and dmin
 
   /// With i = 0 those of the block of column k.
   template <int kIn>
   __device__ __forceinline__ void load(int i, const void* scales, long long row, int k) {
-    if (i == 0)
-      read(static_cast<const fp16*>(scales) + super_index(kWeights, kIn, row, k),
-           k % kSuperColumns / block_columns(kWeights), static_cast<int>(row % kBlockRows));
+    if (i != 0) return;
+    read(static_cast<const fp16*>(scales) + super_index(kIn, row, k) * super_words(kWeights),
+         k % kSuperColumns / block_columns(kWeights), static_cast<int>(row % kBlockRows));
   }
   /// `super`: the words of a super-block.
   __device__ __forceinline__ void read(const fp16* super, int block, int row) {
     const auto vec =
         load_vec<kWords>(reinterpret_cast<const unsigned*>(super) + (block * kBlockRows + row) * kWords);
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) bytes[w] = vec[w];
-    constexpr int kSteps = super_steps(kWeights);
-    steps = load_vec<kSteps>(super + kBlockRows * kSuperGroupWords + row * kSteps);
+    bytes[0] = vec[0];
+    if constexpr (kOffsets) {
+      bytes[1] = vec[1];
+      steps = reinterpret_cast<const unsigned*>(super)[kBlockRows * kSuperGroupWords / 2 + row];
+    } else {
+      steps = reinterpret_cast<const unsigned short*>(super)[kBlockRows * kSuperGroupWords + row];
+    }
   }
-  __device__ __forceinline__ float d() const { return to_float(steps[0]); }
-  __device__ __forceinline__ float dmin() const { return to_float(steps[1]); }
+  __device__ __forceinline__ float d() const { return step(0); }
+  __device__ __forceinline__ float dmin() const { return step(1); }
   __device__ __forceinline__ float scale(int i) const { return byte(kOffsets ? 2 * i : i); }
   __device__ __forceinline__ float minimum(int i) const { return byte(2 * i + 1); }
   /// What multiplies the bytes of group i.
@@ -273,6 +276,9 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   }
 
  private:
+  __device__ __forceinline__ float step(int i) const {
+    return to_float((*reinterpret_cast<const Vec<fp16, 2>*>(&steps))[i]);
+  }
   /// A byte below the exponent of 2^23 is that power plus the byte. The signed ones of Q6_K plus 128 are
   /// unsigned.
   __device__ __forceinline__ float byte(int i) const {

@@ -77,15 +77,14 @@ WARPTUNE_HOST_DEVICE constexpr int super_steps(int weights) { return weights == 
 WARPTUNE_HOST_DEVICE constexpr int super_words(int weights) {
   return kBlockRows * (kSuperGroupWords + super_steps(weights));
 }
-/// The first word of the super-block of a column.
-WARPTUNE_HOST_DEVICE constexpr long long super_index(int weights, long long columns, long long row,
-                                                     long long column) {
-  return (row / kBlockRows * (columns / kSuperColumns) + column / kSuperColumns) * super_words(weights);
+/// The number of the super-block of a column.
+WARPTUNE_HOST_DEVICE constexpr long long super_index(long long columns, long long row, long long column) {
+  return row / kBlockRows * (columns / kSuperColumns) + column / kSuperColumns;
 }
 /// The word that is d of the super-block of a column; dmin follows.
 WARPTUNE_HOST_DEVICE constexpr long long super_step_index(int weights, long long columns, long long row,
                                                           long long column) {
-  return super_index(weights, columns, row, column) + kBlockRows * kSuperGroupWords +
+  return super_index(columns, row, column) * super_words(weights) + kBlockRows * kSuperGroupWords +
          row % kBlockRows * super_steps(weights);
 }
 
@@ -104,9 +103,11 @@ WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, lon
     return (block * kBlockRows + row % kBlockRows) * (in_block / group) + at;
   }
   if (has_super_blocks(weights)) {
-    const long long in_block = block_columns(weights), block = column % kSuperColumns / in_block;
-    return super_index(weights, columns, row, column) +
-           (block * kBlockRows + row % kBlockRows) * (in_block / 32) + column % in_block / 32;
+    const long long super = super_index(columns, row, column),
+                    block = column % kSuperColumns / block_columns(weights);
+    return super * super_words(weights) +
+           (block * kBlockRows + row % kBlockRows) * (block_columns(weights) / 32) +
+           column % block_columns(weights) / 32;
   }
   return (row / kBlockRows * groups + column / group) * kBlockRows + row % kBlockRows;
 }
