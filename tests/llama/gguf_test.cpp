@@ -11,6 +11,7 @@
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
 #include "harness/llama/model.h"
+#include "harness/llama/model_problems.h"
 #include "tests/files.h"
 #include "tests/llama/small_models.h"
 #include "tests/llama/super_blocks.h"
@@ -82,6 +83,15 @@ TEST(Gguf, MatricesThatKernelsTakeKeepTheirFormat) {
   EXPECT_EQ(q4_k.formats_of(0).down.str(), "q6_k");
   EXPECT_EQ(q4_k.head_format.str(), "q6_k");
   EXPECT_FALSE(q4_k.formats_of(0).qkv.quantized()) << "v is Q6_K, q and k are Q4_K";
+}
+
+TEST(Gguf, TheProblemOfTheHeadHasItsFormat) {
+  const ModelConfig config = read_model(file_of("llama_q4_k"));
+  for (const ModelConfig& c : {config, in_format(config, parse_weight_format("int8"))}) {
+    const Problem head = ModelProblems(ops(), c, DType::bf16).lm_head(1, {.argmax = true});
+    EXPECT_EQ(head.key(),
+              "linear[tokens=1,in=256,out=64,bias=no,epilogue=argmax,weights=q6_k,group=16,dtype=bf16]");
+  }
 }
 
 TEST(Gguf, Q4KHasItsSixBitScalesAndMinima) {
