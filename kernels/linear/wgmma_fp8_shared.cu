@@ -2,19 +2,19 @@
 // memory, fp8 weights as they are packed (packed_weights.h), activations quantized per token to e4m3.
 // quantize_rows.cu runs first: columns of x have the order of packed weights, which the sums do not see. A
 //   packed block, 8 rows of 64 bytes, is the K-major atom of wgmma with the 64-byte swizzle.
-// Grid: one persistent block per SM. A work tile is kTileM tokens x kTileN rows of weight, assigned as in
-//   wgmma.cu.
+// Grid: one persistent block per SM. A work tile is 128 tokens x kTileN rows of weight. The kCluster blocks
+//   of a cluster take adjacent token tiles of the same rows (grouped_scheduler.cuh).
 // Roles: one thread of the producer warpgroup issues all TMA loads; two consumer warpgroups compute 64 tokens
 //   each (m64nNk32). setmaxnreg gives them its registers.
 // Pipeline: kStages stages of 128 columns, which run on across work tiles. Each block of a cluster loads half
-//   of the weight tile and multicasts it.
-// Ping-pong (kPingpong): the warpgroups take turns to issue, so that one promotes while the other multiplies.
+//   of the weight tile and multicasts it. Full/empty mbarrier per stage, as in wgmma.cu.
 // Arithmetic: the tensor cores add kPromote columns (wgmma_e4m3 has about 14 bits). Promotion adds these
 //   partial sums in fp32, times the scale of a block of 128 x 128 where weights have such. While one
-//   warpgroup promotes, the other multiplies; up to 128 rows a second set of partial sums lets a warpgroup do
-//   both. Scales of rows and tokens multiply the sums at the end.
-// Floor: at 128 x 192 a stage takes 768 cycles of the tensor cores (1979 TFLOP/s); it promotes in 2 x 96, and
-//   with clusters of two reads 28 KB from the L2, 37 bytes per cycle.
+//   warpgroup promotes, the other multiplies (kPingpong: they take turns to issue); up to 128 rows a second
+//   set of partial sums lets a warpgroup do both.
+// Epilogue: by TMA stores (fp8_epilogue.cuh), which overlap the next work tile.
+// Floor: 1979 TFLOP/s, 768 cycles for a stage of 128 x 192. Promotion of a warpgroup takes 96 cycles of its
+//   scheduler beside them, and multicast leaves 28 KB of the L2, 37 bytes per cycle and SM.
 // PDL: the weights of the first stages are loaded while the rows are quantized.
 // `in` is a multiple of 128, `out` of 8. Source: DeepGEMM (DeepSeek) and CUTLASS, fp8 GEMM of sm_90.
 #include "kernels/common/cluster.cuh"

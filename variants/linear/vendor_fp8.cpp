@@ -1,5 +1,8 @@
 // linear on fp8 weights and activations by cuBLASLt: a baseline of its GEMM. Rows of x are quantized and the
 // packed weights are unpacked first, which are parts of its time.
+#include <cstddef>
+#include <memory>
+
 #include "kernels/linear/args.h"
 #include "variants/linear/operands.h"
 #include "variants/vendor/scaled_gemm.h"
