@@ -3,8 +3,7 @@
 // Grid: a block computes kTiles tiles of 16 weight rows; its warps split K.
 // Loads: 16 bytes per lane are a block of weights; kUnroll blocks per tile and warp are in flight, with
 //   their scales and zero points, the first before pdl_wait().
-// Sync: one barrier when the warps have stored their sums in shared memory. A warp copies the part of x that
-//   it multiplies; where x is normalized or gathered, all do, and meet a barrier.
+// Sync: one barrier when x has come, one when the warps have stored their sums in shared memory.
 // `in` is a multiple of the columns of a block of weights.
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/packed_dot.cuh"
@@ -21,14 +20,6 @@ class PackedRows {
         begin_(S::kBlocks * warp() / S::kWarps),
         end_(S::kBlocks * (warp() + 1) / S::kWarps) {}
 
-  /// Its columns of x, by this warp alone.
-  __device__ __forceinline__ void copy_x(typename S::T* shared) const {
-    copy_x_async<S>(shared, static_cast<const typename S::T*>(args_.x), begin_ * S::kColumns,
-                    end_ * S::kColumns, threadIdx.x % 32, 32);
-    cp_async_commit();
-    cp_async_wait<0>();
-    __syncwarp();
-  }
   __device__ __forceinline__ void load_prologue() {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) load(u, begin_ + u);
@@ -102,13 +93,10 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_packed(QuantizedLinea
   __shared__ float x_scales[kTokens];
   if constexpr (S::kNorm)
     norm.load_x(x, args.x, args.eps);
-  else if constexpr (S::kActOrder)
-    gather_x<S, S::kThreads>(x, args);
-  store_scales<S>(x_scales, norm);
-  if constexpr (S::kCopiesX)
-    rows.copy_x(x);
   else
-    __syncthreads();
+    load_x<S, S::kThreads>(x, args);
+  store_scales<S>(x_scales, norm);
+  __syncthreads();
   PackedSums<S> sums = {};
   rows.main_loop(sums, XOfLane<S>(x));
 

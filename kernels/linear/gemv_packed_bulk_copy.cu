@@ -8,9 +8,8 @@
 //   split K.
 // PDL: the stages are filled before pdl_wait(). The same thread prefetches some of the next GEMM's weights to
 //   the L2, before pdl_wait() (o) or after it (down).
-// Sync: full and empty mbarrier per stage; the copies of x for a step complete an mbarrier, so that the first
-//   work tile begins before all of x has come; one barrier of the consumers per work tile, when they have
-//   stored their sums in one of two buffers.
+// Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
+//   their sums in one of two buffers.
 // Combine: block 0 of a cluster gets the sums of the others asynchronously (st.async) and stores the outputs
 //   of kBatchTiles work tiles at once, so that no tile waits for another block.
 // `in` is a multiple of the columns of a block of weights; fp8 has no groups.
@@ -69,7 +68,6 @@ struct PackedStages {
     typename S::T x[S::kTokens][S::kPitch];
     PackedPartials<S> partials[2];
     Mbarrier full[kStages], empty[kStages];
-    Mbarrier x_full[kSteps];  // the columns of a step have come
     float x_scales[S::kTokens];
   };
   static_assert(S::kGroup == 0 || (S::kWarps * S::kColumns % S::kGroup == 0 && S::kWeights != kWeightsFp8));
@@ -189,19 +187,6 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
   }
 }
 
-/// Issues the copies of x, step by step. All consumer threads.
-template <class S, class P>
-__device__ __forceinline__ void copy_x(const QuantizedLinearArgs& args, typename P::Storage& shared) {
-  constexpr int kStepColumns = S::kWarps * S::kColumns;
-  const auto* const x = static_cast<const typename S::T*>(args.x) + PackedWork<S>().rank * S::kPartIn;
-#pragma unroll 1
-  for (int step = 0; step < P::kSteps; ++step) {
-    copy_x_async<S>(shared.x[0], x, step * kStepColumns, min_of((step + 1) * kStepColumns, S::kPartIn),
-                    threadIdx.x, S::kThreads);
-    cp_async_mbarrier_arrive(&shared.x_full[step]);
-  }
-}
-
 /// Adds the sums of the blocks of a cluster. A consumer thread.
 template <class S>
 class ClusterCombine {
@@ -284,7 +269,6 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
     // Two stages of Q4_K have too many scales for the registers.
 #pragma unroll kHasOffsets < S::kWeights> ? 1 : 2
     for (int step = 0; step < P::kSteps; ++step) {
-      if (S::kCopiesX && tile == work.first) mbarrier_wait(&shared.x_full[step], 0);
       mbarrier_wait(&shared.full[state.index], state.phase);
       if (S::kBlocks % S::kWarps == 0 || step * S::kWarps + warp < S::kBlocks) {
         PackedBlock<S> weights[S::kTiles][2];
@@ -327,7 +311,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
   [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename P::Storage);
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename P::Storage*>(memory);
-  const bool is_producer_warp = threadIdx.x >= S::kThreads, is_producer = threadIdx.x == S::kThreads;
+  const bool is_producer = threadIdx.x == S::kThreads;
   if (is_producer) {
     tma_prefetch_descriptor(weight);
     if constexpr (kGroup != 0) tma_prefetch_descriptor(scales);
@@ -335,7 +319,6 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
       mbarrier_init(&shared.full[s]);
       mbarrier_init(&shared.empty[s], kWarps);
     }
-    for (Mbarrier& barrier : shared.x_full) mbarrier_init(&barrier, S::kThreads);
     if constexpr (kClusterK > 1) mbarrier_init(&shared.sums_full), mbarrier_init(&shared.sums_empty);
     mbarrier_init_fence();
   }
@@ -344,29 +327,21 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
   BlockNorm<T, kTokens, kIn, kAllThreads, S::kPitch> norm;
   if constexpr (S::kNorm) norm.load_weights(args.norm_weight);
   Keys::clear();
-  if constexpr (S::kCopiesX) {
-    store_scales<S>(shared.x_scales, norm);
-    if constexpr (kClusterK > 1)
-      cluster_barrier();
-    else
-      __syncthreads();
-  }
   pdl_launch_dependents();
   if (is_producer) prefetch_next_weight<kPrefetch>(args);
   pdl_wait();
   if (is_producer) prefetch_next_weight<kLatePrefetch>(args);
-  if constexpr (S::kCopiesX) {
-    if (!is_producer_warp) copy_x<S, P>(args, shared);
-  } else {
-    if constexpr (S::kNorm)
-      norm.load_x(shared.x[0], args.x, args.eps);
-    else
-      gather_x<S, kAllThreads>(shared.x[0], args);
-    store_scales<S>(shared.x_scales, norm);
+  if constexpr (S::kNorm)
+    norm.load_x(shared.x[0], args.x, args.eps);
+  else
+    load_x<S, kAllThreads>(shared.x[0], args, PackedWork<S>().rank * S::kPartIn);
+  store_scales<S>(shared.x_scales, norm);
+  if constexpr (kClusterK > 1)
+    cluster_barrier();
+  else
     __syncthreads();
-  }
   if (is_producer) producer.refill();
-  if (!is_producer_warp) consume<S, P>(args, shared);
+  if (threadIdx.x < S::kThreads) consume<S, P>(args, shared);
   Keys::template write<kAllThreads>(args);
 }
 

@@ -21,8 +21,7 @@ struct PackedGemv {
                        kWeights = kWeights_, kGroup = kGroup_, kWarps = kWarps_, kTiles = kTiles_,
                        kClusterK = kClusterK_, kThreads = 32 * kWarps;
   static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
-                        kZeros = kZeros_ != 0, kActOrder = kActOrder_ != 0,
-                        kCopiesX = !kNorm && !kActOrder;  // as it is
+                        kZeros = kZeros_ != 0, kActOrder = kActOrder_ != 0;
   static constexpr int kRows = kSwiglu ? 2 * kOut : kOut, kSlots = ceil_div(kRows, kBlockRows);
   static constexpr int kTileOutputs = kSwiglu ? 8 : 16, kOutputs = kTiles * kTileOutputs,
                        kResults = kOutputs * kTokens, kResultRows = kSwiglu ? 2 : 1,
@@ -42,7 +41,7 @@ struct PackedGemv {
   static constexpr int kPitch = kPartIn + 8, kXBytes = kTokens * kPitch * static_cast<int>(sizeof(T));
 
   static_assert(kIn % (kClusterK * kColumns) == 0 && kTokens <= 16 && !(kNorm && kActOrder));
-  static_assert(kCopiesX || kClusterK == 1);
+  static_assert(!kNorm || (kTokens <= 8 && kClusterK == 1));
 
   /// The eight rows of half `half` of a tile; those beyond the last are the last once more.
   static __device__ __forceinline__ int slot(int tile, int half) {
@@ -175,25 +174,24 @@ __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
   if constexpr (kOffsets) super_sums.add_to(sums, weights);
 }
 
-/// x to shared memory, in the order of the columns, by kThreads threads.
+/// The columns of x from `first` on to shared memory, in the order of the columns, by kThreads threads.
 template <class S, int kThreads>
-__device__ __forceinline__ void gather_x(typename S::T* shared, const QuantizedLinearArgs& args) {
-  const auto* const x = static_cast<const typename S::T*>(args.x);
-  for (int i = threadIdx.x; i < S::kIn; i += kThreads) {
-    const int k = args.order[i];
+__device__ __forceinline__ void load_x(typename S::T* shared, const QuantizedLinearArgs& args,
+                                       int first = 0) {
+  using T = typename S::T;
+  const T* const x = static_cast<const T*>(args.x);
+  if constexpr (S::kActOrder) {
+    for (int i = threadIdx.x; i < S::kPartIn; i += kThreads) {
+      const int k = args.order[first + i];
 #pragma unroll
-    for (int t = 0; t < S::kTokens; ++t) shared[t * S::kPitch + i] = x[t * S::kIn + k];
+      for (int t = 0; t < S::kTokens; ++t) shared[t * S::kPitch + i] = x[t * S::kIn + k];
+    }
+  } else {
+    for (int i = 8 * threadIdx.x; i < S::kPartIn; i += 8 * kThreads)
+#pragma unroll
+      for (int t = 0; t < S::kTokens; ++t)
+        store_vec<8>(shared + t * S::kPitch + i, load_vec<8>(x + t * S::kIn + first + i));
   }
-}
-
-/// Issues copies of columns [begin, end) of all tokens to shared memory, thread `thread` of `threads`.
-/// `from`: the columns of x that the block multiplies.
-template <class S>
-__device__ __forceinline__ void copy_x_async(typename S::T* shared, const typename S::T* from, int begin,
-                                             int end, int thread, int threads) {
-  for (int i = begin + 8 * thread; i < end; i += 8 * threads)
-#pragma unroll
-    for (int t = 0; t < S::kTokens; ++t) cp_async_16(shared + t * S::kPitch + i, from + t * S::kIn + i);
 }
 
 /// The sums of the warps of a block, which split K.

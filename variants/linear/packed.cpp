@@ -93,8 +93,8 @@ Variant gemv_packed_bulk_copy() {
             "2 * tiles * max(zeros * 8 * slot_groups, 16), 128)",
             "bytes of a stage"},
            {"storage_bytes",
-            "128 * ceil_div(stages * (stage_bytes + 16) + 8 * ceil_div(part_in // block_columns, warps) + "
-            "tokens * (part_in + 8) * dtype_bytes + 128 * warps * tiles * tokens + 4 * tokens, 128)",
+            "128 * ceil_div(stages * (stage_bytes + 16) + tokens * (part_in + 8) * dtype_bytes + "
+            "128 * warps * tiles * tokens + 4 * tokens, 128)",
             "bytes of stages, x, two buffers of sums, barriers and scales"},
            {"cluster_bytes",
             "cluster_k == 1 ? 0 : 128 * ceil_div(16 * cluster_k * rows_per_output * outputs * tokens + 16, "
