@@ -189,8 +189,11 @@ std::vector<Tile> tile_rows() {
            "tile_tokens<=tokens<=1024?128:256 rows=128 tile_k<=128 stages<=4 warpgroups=2 cluster_k=1 "
            "cluster_m=1 persistent=1 pdl=0",
            quantized),
-      tile("linear", "wgmma_fp8", "has_wgmma && activations == fp8",
-           "tile_tokens<=128 rows=256 stages<=3 cluster=1 pdl<=1", quantized),
+      tile(
+          "linear", "wgmma_fp8", "has_wgmma && activations == fp8",
+          "tile_n=out>=8192&&tokens>=1024?192:128 stages<=6 cluster<=2 group_m<=tokens>=2048?8:4 promote=128 "
+          "pingpong=0 pdl<=1",
+          quantized),
       tile("linear", "naive", "activations == fp8 && has_wgmma == 0", "block=256",
            "no other variant without wgmma"),
       tile("linear", "mma_packed", "tokens <= 64",

@@ -189,13 +189,6 @@ __device__ __forceinline__ void warpgroup_reg_alloc() {
                "}, %" #a0 ", %" #b ", keep, 1, 1;\n}\n"                                        \
                : WARPTUNE_R##octets                                                            \
                : "l"(b_descriptor), "r"(int(accumulate)), "l"(a))
-#define WARPTUNE_WGMMA_E4M3(n, octets, type, b, keep, a0, a1, a2, a3)                          \
-  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep                                \
-               ", 0;\n"                                                                        \
-               "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3 {" WARPTUNE_D##octets \
-               "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1;\n}\n"        \
-               : WARPTUNE_R##octets                                                            \
-               : "l"(b_descriptor), "r"(int(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))
 #define WARPTUNE_WGMMA_SHAPE(instruction, n, octets, ...) \
   if constexpr (kN == n) {                                \
     if constexpr (is_same<T, bf16>)                       \
@@ -241,22 +234,13 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const unsigned (&a)[4]
   }
 }
 
-/// d = a . b (+ d) of e4m3, a in registers, b K-major in shared memory; 32 columns. Lane 4 * g + t holds the
-/// columns from 4 t on of rows g and g + 8, and those from 16 + 4 t on. The tensor cores add products to
-/// about 14 bits, so long sums are begun anew after some columns and added in fp32 (DeepSeek-V3 technical
-/// report).
-template <int kN>
-__device__ __forceinline__ void wgmma_e4m3(float (&d)[kN / 2], const unsigned (&a)[4],
-                                           unsigned long long b_descriptor, bool accumulate) {
-  using T = bf16;  // the macro chooses by T, but the instruction has its own types
-  static_assert(kN % 16 == 0 && kN <= 256);
-  WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_E4M3)
-}
-/// The same, both K-major in shared memory (descriptors), in any order of columns that both have.
+/// d = a . b (+ d) of e4m3, both K-major in shared memory (descriptors), in any order of columns that both
+/// have; 32 columns. The tensor cores add products to about 14 bits, so long sums are begun anew after some
+/// columns and added in fp32 (DeepSeek-V3 technical report).
 template <int kN>
 __device__ __forceinline__ void wgmma_e4m3(float (&d)[kN / 2], unsigned long long a,
                                            unsigned long long b_descriptor, bool accumulate) {
-  using T = bf16;  // as above
+  using T = bf16;  // the macro chooses by T, but the instruction has its own types
   static_assert(kN % 16 == 0 && kN <= 256);
   WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_E4M3_SHARED)
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The epilogue of the 64-token accumulators of an fp8 GEMM (wgmma_fp8_shared.cu), by way of shared memory:
+// The epilogue of the 64-token accumulators of an fp8 GEMM (wgmma_fp8.cu), by way of shared memory:
 // scales of rows and tokens, bias, residual or SwiGLU in fp32, stmatrix, then TMA stores, which the next work
 // tile does not wait for.
 // Shared memory of a warpgroup: boxes of 64 tokens x 32 outputs with the 64-byte swizzle. TMA loads the

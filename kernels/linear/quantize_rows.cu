@@ -1,6 +1,7 @@
 // Rounds rows of x to e4m3 with a scale each (activation_scale of packed_weights.h), for fp8 GEMMs.
 // Grid: a block per token. A thread has fragments of 16 columns in registers; the block reduces their largest
-//   magnitude. A quad of lanes exchanges the fragments of 64 columns for the packed order.
+//   magnitude. Columns are written in the order in which packed weights have 64 of them: a quad of lanes
+//   exchanges its fragments.
 // `in` is a multiple of 64. PDL: the GEMM starts as the last rows are written.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/quantize.cuh"
@@ -11,7 +12,7 @@
 
 namespace warptune {
 
-template <class T, int kIn, ColumnOrder kOrder>
+template <class T, int kIn>
 __global__ void __launch_bounds__(256) linear_quantize_rows(QuantizedLinearArgs args) {
   constexpr int kBlock = 256, kFragments = kIn / 16, kPerThread = ceil_div(kFragments, kBlock);
   static_assert(kFragments % 4 == 0);
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(256) linear_quantize_rows(QuantizedLinearArgs 
     for (int w = 0; w < 4; ++w)
       words[w] = pack4_fp8(values[i][0][2 * w] * inverse, values[i][0][2 * w + 1] * inverse,
                            values[i][1][2 * w] * inverse, values[i][1][2 * w + 1] * inverse);
-    if constexpr (kOrder == ColumnOrder::packed) quad_transpose(words, threadIdx.x % 32);
+    quad_transpose(words, threadIdx.x % 32);
     if (const int fragment = static_cast<int>(threadIdx.x) + i * kBlock; fragment < kFragments)
       store_16_bytes(static_cast<unsigned char*>(args.workspace) + token * kIn + fragment * 16, words);
   }

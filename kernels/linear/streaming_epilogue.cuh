@@ -51,7 +51,7 @@ struct StreamingEpilogue {
   static constexpr int kVectors = S::kN / 16;
 
   const typename S::Args& args;
-  const float* const scales;                       // with kScalesTokens: of each token, from first_token on
+  const float* const scales;                       // with kRmsScale: of each token
   const int tile_out, lane;                        // the first output of the work tile
   const int first_token = 0, tokens = S::kTokens;  // the first of the work tile, and those of the problem
 
@@ -74,12 +74,6 @@ struct StreamingEpilogue {
   template <class Residual, class Keys>
   __device__ __forceinline__ void store(const float (&sum)[S::kN / 2], const float (&up)[S::kN / 2],
                                         const Residual& residual, Keys& keys, int first) const {
-    // From global memory all at once: the latency of each would be waited for.
-    constexpr bool kLoadsScales = S::kScalesTokens && S::kTokens == 0;
-    Vec<float, 2> loaded_scales[kLoadsScales ? 2 * kVectors : 1];
-    if constexpr (kLoadsScales)
-#pragma unroll
-      for (int i = 0; i < 2 * kVectors; ++i) loaded_scales[i] = scales_of(8 * i + lane % 4 * 2);
     float bias[2] = {};
     if constexpr (S::kBias != 0) {
 #pragma unroll
@@ -100,8 +94,7 @@ struct StreamingEpilogue {
 #pragma unroll
       for (int item = 0; item < 4; ++item) {  // tokens 8 * (2 * v + item / 2) and on, rows 8 * (item % 2)
         const int i = 4 * (2 * v + item / 2) + 2 * (item % 2);
-        const auto scale =
-            kLoadsScales ? loaded_scales[2 * v + item / 2] : scales_of(8 * (2 * v + item / 2) + lane % 4 * 2);
+        const auto scale = scales_of(8 * (2 * v + item / 2) + lane % 4 * 2);
         float pair[2] = {scale[0] * sum[i] + bias[item % 2], scale[1] * sum[i + 1] + bias[item % 2]};
         if constexpr (S::kAdd) {
           const unsigned bits = matrix_transpose(added[item]);
@@ -129,7 +122,7 @@ struct StreamingEpilogue {
  private:
   /// The scales of two adjacent tokens, the first even.
   __device__ __forceinline__ Vec<float, 2> scales_of(int first) const {
-    if constexpr (S::kScalesTokens) return load_vec<2>(scales + first);
+    if constexpr (S::kRmsScale) return load_vec<2>(scales + first);
     return {{1, 1}};
   }
 };

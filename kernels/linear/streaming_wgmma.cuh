@@ -116,12 +116,7 @@ struct StreamingConsumer {
 
   __device__ __forceinline__ StreamingEpilogue<S> epilogue_of(const typename S::Args& args) const {
     if constexpr (S::kTokens == 0)
-      return {args,
-              S::token_scales(args, work.first_token()),
-              work.tile * S::kOutputs,
-              lane,
-              work.first_token(),
-              args.tokens};
+      return {args, nullptr, work.tile * S::kOutputs, lane, work.first_token(), args.tokens};
     else
       return {args, scales_of<S>(shared), work.tile * S::kOutputs, lane};
   }

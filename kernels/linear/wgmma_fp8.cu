@@ -1,258 +1,292 @@
-// Persistent fp8 GEMM on Hopper (TMA, wgmma, sm_90a), for prompts: fp8 weights as they are packed
-// (packed_weights.h), activations quantized per token to e4m3.
-// quantize_rows.cu runs first. Weight rows are the M operand of wgmma (m64nNk32), in registers; tokens are N,
-//   in shared memory.
-// Grid: one persistent block per SM. A work tile is kRows weight rows x kN tokens; the blocks of a cluster
-//   take adjacent token tiles of the same rows, and each loads a part of the weights for all.
-// Roles: one thread of the producer warpgroup issues all TMA loads; two consumer warpgroups compute half of
-//   the rows each (streaming_wgmma.cuh). setmaxnreg gives them its registers.
-// Pipeline: kStages stages of 128 columns, x with the 128-byte swizzle, which run on across work tiles.
-// Arithmetic: the tensor cores add 128 columns of an m64 tile (wgmma_e4m3 has about 14 bits). Those sums are
-//   added in fp32, times the scale of a block of 128 x 128 where weights have such, while the other warpgroup
-//   multiplies. Scales of rows and tokens multiply the sums at the end.
+// Warp-specialized persistent fp8 GEMM on Hopper (TMA, wgmma, sm_90a), for prompts: both operands in shared
+// memory, fp8 weights as they are packed (packed_weights.h), activations quantized per token to e4m3.
+// quantize_rows.cu runs first: columns of x have the order of packed weights, which the sums do not see. A
+//   packed block, 8 rows of 64 bytes, is the K-major atom of wgmma with the 64-byte swizzle.
+// Grid: one persistent block per SM. A work tile is 128 tokens x kTileN rows of weight. The kCluster blocks
+//   of a cluster take adjacent token tiles of the same rows (grouped_scheduler.cuh).
+// Roles: one thread of the producer warpgroup issues all TMA loads; two consumer warpgroups compute 64 tokens
+//   each (m64nNk32). setmaxnreg gives them its registers.
+// Pipeline: kStages stages of 128 columns, which run on across work tiles. Each block of a cluster loads half
+//   of the weight tile and multicasts it. Full/empty mbarrier per stage, as in wgmma.cu.
+// Arithmetic: the tensor cores add kPromote columns (wgmma_e4m3 has about 14 bits). Promotion adds these
+//   partial sums in fp32, times the scale of a block of 128 x 128 where weights have such. While one
+//   warpgroup promotes, the other multiplies (kPingpong: they take turns to issue); up to 128 rows a second
+//   set of partial sums lets a warpgroup do both.
+// Epilogue: by TMA stores (fp8_epilogue.cuh), which overlap the next work tile.
+// Floor: 1979 TFLOP/s, 768 cycles for a stage of 128 x 192. Promotion of a warpgroup takes 96 cycles of its
+//   scheduler beside them, and multicast leaves 28 KB of the L2, 37 bytes per cycle and SM.
 // PDL: the weights of the first stages are loaded while the rows are quantized.
-// Wins: prompts, wherever the activations may be quantized.
 // `in` is a multiple of 128, `out` of 8. Source: DeepGEMM (DeepSeek) and CUTLASS, fp8 GEMM of sm_90.
-#include "kernels/linear/packed_weights.cuh"
-#include "kernels/linear/quantized_rows.cuh"
-#include "kernels/linear/streaming_wgmma.cuh"
+#include "kernels/common/cluster.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/pipeline_state.cuh"
+#include "kernels/common/tma.cuh"
+#include "kernels/common/wgmma.cuh"
+#include "kernels/linear/fp8_epilogue.cuh"
 
 namespace warptune {
 
-template <class S>
-class Fp8Mainloop;
-template <class S>
-struct Fp8Schedule;
-
-template <class T_, int kIn_, int kOut_, int kBias_, int kEpilogue_, int kGroup_, int kN_, int kRows_,
-          int kStages_, int kCluster_>
-struct Fp8Wgmma {
-  using Mainloop = Fp8Mainloop<Fp8Wgmma>;
-  using Schedule = Fp8Schedule<Fp8Wgmma>;
+template <class T_, int kIn_, int kOut_, int kBias_, int kEpilogue, int kGroup_, int kTileN_, int kStages_,
+          int kCluster_, int kGroupM, int kPromote, int kPingpong_>
+struct Fp8Gemm {
   using T = T_;
-  using Args = QuantizedLinearArgs;
-  using State = PipelineState<kStages_>;
-  static constexpr int kTokens = 0, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
-                       kGroup = kGroup_, kN = kN_, kRows = kRows_, kTileK = 128, kStages = kStages_,
-                       kWarpgroups = 2, kClusterM = kCluster_, kSteps = kIn / kTileK;
-  static constexpr bool kRmsScale = false, kScalesTokens = true, kSwiglu = kEpilogue == kEpilogueSwiglu,
-                        kAdd = kAddsResidual<kEpilogue>, kAddRms = false, kArgmax = false;
-  static constexpr int kMatrices = kSwiglu ? 2 : 1;              // gate and up
-  static constexpr int kOutputs = kRows / kMatrices;             // per work tile
-  static constexpr int kSubtiles = kOutputs / 64 / kWarpgroups;  // per warpgroup and matrix
-  static constexpr int kConsumers = 128 * kWarpgroups, kThreads = kConsumers + 128;
-  static constexpr int kSlots = kRows / kBlockRows, kTileBlocks = 2, kSlotBytes = kTileBlocks * kBlockBytes;
-  static constexpr int kXOffset = 0, kWeightOffset = kN * 128,
-                       kStageBytes = kWeightOffset + kSlots * kSlotBytes;
+  static constexpr int kIn = kIn_, kOut = kOut_, kBias = kBias_, kGroup = kGroup_, kTileN = kTileN_,
+                       kStages = kStages_, kCluster = kCluster_;
+  static constexpr bool kPingpong = kPingpong_ != 0, kSwiglu = kEpilogue == kEpilogueSwiglu,
+                        kAdd = kEpilogue == kEpilogueAdd;
+  static constexpr int kParts = kSwiglu ? 2 : 1, kWeightRows = kParts * kOut, kTileOut = kTileN / kParts;
+  static constexpr int kConsumers = 2, kTileM = 64 * kConsumers, kTileK = 128, kSteps = kIn / kTileK;
+  static constexpr int kXBytes = kTileM * kTileK, kWeightBytes = kTileN * kTileK;  // of a stage
+  static constexpr int kPromoteSteps = kPromote / kTileK, kPromotions = ceil_div(kSteps, kPromoteSteps);
+  /// Promotions between waits for all wgmma: two sets of partial sums fit the registers up to 128 rows. No
+  /// wgmma is in flight from one iteration of a loop to the next: ptxas would serialize all (C7514).
+  static constexpr int kBatch = min_of(kTileN <= 128 && kPromoteSteps == 1 ? 8 : 1, kPromotions);
+  using Scheduler = GroupedScheduler<kOut, kTileM, kTileOut, kCluster, kGroupM>;
+  using State = PipelineState<kStages>;
+  using Epilogue = Fp8Epilogue<Fp8Gemm>;
+  static_assert(kIn % kTileK == 0 && kTileN % 16 == 0 && kOut % 8 == 0 && kCluster <= 2);
+  static_assert(kPromote % kTileK == 0 && (kGroup == 0 || kPromote == kGroup));
 
-  static_assert(kOutputs % (64 * kWarpgroups) == 0 && kIn % kTileK == 0 && kOut % 8 == 0);
-  static_assert(kN % 16 == 0 && kClusterM <= 2);
-
-  static __device__ __forceinline__ const float* token_scales(const Args& args, int first_token) {
-    return quantized_scales(args, kIn) + first_token;
+  /// The weight row of a column of a work tile. With SwiGLU half of them are gates, half the ups of the same
+  /// outputs.
+  static __device__ __forceinline__ int weight_row(const WorkTile& work, int column) {
+    return work.out + (column < kTileOut ? column : kOut + column - kTileOut);
   }
-
-  struct Storage {
-    unsigned char stages[kStages * kStageBytes];
-    Mbarrier full[kStages], empty[kStages];
-  };
 };
 
-/// Work tiles along the tokens first.
 template <class S>
-struct Fp8Schedule {
-  static constexpr int kRowTiles = ceil_div(S::kOut, S::kOutputs), rank_k = 0;
-  const int token_clusters, rank;
-  int index, tile = 0;
-
-  __device__ __forceinline__ explicit Fp8Schedule(int tokens)
-      : token_clusters(ceil_div(tokens, S::kN * S::kClusterM)),
-        rank(blockIdx.x % S::kClusterM),
-        index(blockIdx.x / S::kClusterM),
-        tile(index / token_clusters) {}
-  __device__ __forceinline__ bool has_work() const { return tile < kRowTiles; }
-  __device__ __forceinline__ void advance() {
-    index += static_cast<int>(gridDim.x) / S::kClusterM;
-    tile = index / token_clusters;
-  }
-  __device__ __forceinline__ int first_token() const {
-    return ((index - tile * token_clusters) * S::kClusterM + rank) * S::kN;
-  }
+struct Fp8Storage {
+  unsigned char x[S::kStages][S::kXBytes], weight[S::kStages][S::kWeightBytes];
+  typename S::Epilogue::Storage epilogue[S::kConsumers];
+  Mbarrier full[S::kStages], empty[S::kStages];
 };
 
 /// One thread.
 template <class S>
 struct Fp8Producer {
   const TensorMap &weight_map, &x_map;
-  typename S::Storage& shared;
-  typename S::Schedule work;
+  Fp8Storage<S>& shared;
+  typename S::Scheduler scheduler;
   typename S::State state;
 
   /// Begins a stage and loads this block's part of its weights.
-  __device__ __forceinline__ void load_weight(int step) {
-    constexpr int kHalf = S::kSlots / 2;
+  __device__ __forceinline__ void load_weight(const WorkTile& work, int step) {
+    constexpr int kHalf = S::kTileN / 2, kLines = 2 * kBlockRows;  // of 64 bytes, of a slot and stage
     Mbarrier* const full = &shared.full[state.index];
     mbarrier_wait(&shared.empty[state.index], state.phase ^ 1);
-    mbarrier_arrive_expect_tx(full, S::kStageBytes);
-    const int line = step * (S::kSlotBytes / 128);
+    mbarrier_arrive_expect_tx(full, S::kXBytes + S::kWeightBytes);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      unsigned char* const to =
-          shared.stages + state.index * S::kStageBytes + S::kWeightOffset + half * kHalf * S::kSlotBytes;
-      const int slot = S::kSwiglu ? work.tile * kHalf + half * (S::kOut / kBlockRows)
-                                  : work.tile * S::kSlots + half * kHalf;
-      if constexpr (S::kClusterM == 1)
-        tma_load_3d(to, weight_map, 0, line, slot, full);
-      else if (half == work.rank)
-        tma_load_3d_multicast(to, weight_map, 0, line, slot, full, 3);
+      unsigned char* const to = shared.weight[state.index] + half * kHalf * S::kTileK;
+      const int slot = S::weight_row(work, half * kHalf) / kBlockRows;
+      if constexpr (S::kCluster == 1)
+        tma_load_3d(to, weight_map, 0, step * kLines, slot, full);
+      else if (half == scheduler.rank)
+        tma_load_3d_multicast(to, weight_map, 0, step * kLines, slot, full, 3);
     }
   }
-  __device__ __forceinline__ void load_x(int step) {
-    tma_load_2d(shared.stages + state.index * S::kStageBytes + S::kXOffset, x_map, step * S::kTileK / 2,
-                work.first_token(), &shared.full[state.index]);
+  __device__ __forceinline__ void load_x(const WorkTile& work, int step) {
+    tma_load_2d(shared.x[state.index], x_map, step * (S::kTileK / 2), work.token, &shared.full[state.index]);
     state.advance();
   }
   __device__ __forceinline__ void run() {
     constexpr int kFirst = min_of(S::kStages, S::kSteps);
+    WorkTile work = scheduler.work_tile();  // the grid has no more clusters than work tiles
     const auto first = state;
-    for (int step = 0; step < kFirst; ++step, state.advance()) load_weight(step);
+    for (int step = 0; step < kFirst; ++step, state.advance()) load_weight(work, step);
     pdl_wait();
     state = first;
-    for (int step = 0; step < kFirst; ++step) load_x(step);
+    for (int step = 0; step < kFirst; ++step) load_x(work, step);
     for (int step = kFirst;; step = 0) {
       for (; step < S::kSteps; ++step) {
-        load_weight(step);
-        load_x(step);
+        load_weight(work, step);
+        load_x(work, step);
       }
-      work.advance();
-      if (!work.has_work()) return;
+      scheduler.advance();
+      if (!scheduler.has_work()) return;
+      work = scheduler.work_tile();
     }
   }
 };
 
-/// The main loop of a consumer warpgroup. A warp has row lane / 4 of two slots of each m64 tile.
+/// The scales of blocks of 128 x 128 by which the partial sums of a work tile are multiplied. The columns of
+/// an operand, or with SwiGLU its gates and its ups, are rows of at most two blocks.
 template <class S>
-class Fp8Mainloop {
+class BlockScales128 {
+  static constexpr int kLastBlock = ceil_div(S::kWeightRows, kFp8ScaleRows) - 1;
+
  public:
-  /// Returns the last stage, which is not released.
-  static __device__ __forceinline__ int run(StreamingConsumer<S>& consumer, const QuantizedLinearArgs& args) {
-    return Fp8Mainloop(consumer, args).run();
+  struct Values {
+    float of_blocks[S::kParts][2];
+  };
+
+  __device__ __forceinline__ BlockScales128(const QuantizedLinearArgs& args, const WorkTile& work)
+      : scales_(static_cast<const float*>(args.scales)) {
+    if constexpr (S::kGroup != 0)
+#pragma unroll
+      for (int part = 0; part < S::kParts; ++part) rows_[part] = S::weight_row(work, part * S::kTileOut);
+  }
+  __device__ __forceinline__ Values load(int step) const {
+    Values values = {};
+    if constexpr (S::kGroup != 0)
+#pragma unroll
+      for (int part = 0; part < S::kParts; ++part)
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          values.of_blocks[part][i] =
+              scales_[min(rows_[part] / kFp8ScaleRows + i, kLastBlock) * S::kSteps + step];
+    return values;
+  }
+  /// Of columns 8 * octet and following.
+  __device__ __forceinline__ float scale(const Values& values, int octet) const {
+    const int part = 8 * octet / S::kTileOut, column = 8 * octet % S::kTileOut;
+    const bool is_second = rows_[part] % kFp8ScaleRows + column >= kFp8ScaleRows;
+    return is_second ? values.of_blocks[part][1] : values.of_blocks[part][0];
   }
 
  private:
-  static constexpr int kTiles = S::kMatrices * S::kSubtiles;  // m64 tiles
-  /// The scales of a lane's rows, or those of the blocks that they are in.
-  struct Scales {
-    float values[kTiles][2];
-  };
-
-  __device__ __forceinline__ Fp8Mainloop(StreamingConsumer<S>& consumer, const QuantizedLinearArgs& args)
-      : consumer_(consumer), args_(args) {}
-
-  __device__ __forceinline__ int run() {
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-      for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] = 0;
-    Scales scales;
-    load_scales(scales, 0);
-    int last = 0;
-    for (int step = 0; step < S::kSteps; ++step) last = multiply_stage(step, scales);
-    if constexpr (S::kGroup == 0)
-#pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-        for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] *= scales.values[tile][i / 2 % 2];
-    return last;
-  }
-  __device__ __forceinline__ float (&sum_of(int tile))[S::kN / 2] {
-    return consumer_.sum[tile / S::kSubtiles][tile % S::kSubtiles];
-  }
-  __device__ __forceinline__ void load_scales(Scales& to, int column) const {
-#pragma unroll
-    for (int i = 0; i < kTiles * 2; ++i) {
-      const int tile = i / 2, output = consumer_.work.tile * S::kOutputs +
-                                       consumer_.first_output(tile % S::kSubtiles) + i % 2 * 8 +
-                                       consumer_.lane / 4;
-      const long long row = tile / S::kSubtiles * S::kOut + min_of(output, S::kOut - 1);
-      to.values[tile][i % 2] = weight_scale<S::kIn, kWeightsFp8, S::kGroup>(args_.scales, row, column);
-    }
-  }
-  /// The operands of an m64 tile of a stage, each of 32 columns.
-  __device__ __forceinline__ void load_operands(unsigned (&a)[4][4], const unsigned char* stage,
-                                                int tile) const {
-    constexpr int kMatrixSlots = S::kSlots / S::kMatrices;
-    const int slot =
-        tile / S::kSubtiles * kMatrixSlots + consumer_.first_output(tile % S::kSubtiles) / kBlockRows;
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-      for (int block = 0; block < S::kTileBlocks; ++block) {
-        // A slot is 8 lines of 128 bytes, each with its own swizzle of 16 bytes.
-        const int line = block * 4 + consumer_.lane / 8;
-        const uint4 v =
-            *reinterpret_cast<const uint4*>(stage + S::kWeightOffset + (slot + half) * S::kSlotBytes +
-                                            line * 128 + (consumer_.lane % 8 ^ line) * 16);
-        a[2 * block][half] = v.x, a[2 * block][2 + half] = v.y;
-        a[2 * block + 1][half] = v.z, a[2 * block + 1][2 + half] = v.w;
-      }
-  }
-  /// Returns the stage; the last of a work tile is not released.
-  __device__ __forceinline__ int multiply_stage(int step, Scales& scales) {
-    const int index = consumer_.state.index;
-    const unsigned char* const stage = consumer_.shared.stages + index * S::kStageBytes;
-    const bool is_last = step + 1 == S::kSteps;
-    mbarrier_wait(&consumer_.shared.full[index], consumer_.state.phase);
-    consumer_.state.advance();
-    Scales next;
-    if (S::kGroup != 0 && !is_last) load_scales(next, (step + 1) * S::kTileK);
-    const unsigned long long x = wgmma_descriptor_swizzle_128b(shared_address(stage) + S::kXOffset);
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-      unsigned a[4][4];
-      float sum[S::kN / 2] = {};
-      load_operands(a, stage, tile);
-      warpgroup_fence_operand(sum);
-      warpgroup_fence_operand(a);
-      warpgroup_arrive();
-#pragma unroll
-      for (int k = 0; k < 4; ++k) wgmma_e4m3<S::kN>(sum, a[k], wgmma_descriptor_advance(x, k * 32), k > 0);
-      warpgroup_commit_batch();
-      warpgroup_wait<0>();
-      warpgroup_fence_operand(sum);
-      warpgroup_fence_operand(a);  // wgmma reads it until then
-#pragma unroll
-      for (int i = 0; i < S::kN / 2; ++i) {
-        if constexpr (S::kGroup == 0)
-          sum_of(tile)[i] += sum[i];
-        else
-          sum_of(tile)[i] = fmaf(scales.values[tile][i / 2 % 2], sum[i], sum_of(tile)[i]);
-      }
-    }
-    if (S::kGroup != 0) scales = next;
-    if (!is_last) consumer_.release(index);
-    return index;
-  }
-
-  StreamingConsumer<S>& consumer_;
-  const QuantizedLinearArgs& args_;
+  const float* const scales_;
+  int rows_[S::kParts];  // the first of each part
 };
 
-template <class T, int kIn, int kOut, int kBias, int kEpilogue, int kGroup, int kTileTokens, int kRows,
-          int kStages, int kCluster>
+/// A consumer warpgroup: tokens 64 * index and following of each work tile.
+template <class S>
+struct Fp8Consumer {
+  using Sums = float[S::kTileN / 2];
+  using Scales = BlockScales128<S>;
+
+  const QuantizedLinearArgs& args;
+  Fp8Storage<S>& shared;
+  const int index, lane;
+  const unsigned x, weight;
+  typename S::Epilogue epilogue;
+  typename S::Scheduler scheduler;
+  typename S::State state;
+  int in_flight = -1;  // the stage that wgmma in flight read
+  Sums sum;
+
+  __device__ __forceinline__ Fp8Consumer(const QuantizedLinearArgs& args, Fp8Storage<S>& shared,
+                                         const TensorMap& y_map, const TensorMap& residual_map, int index)
+      : args(args),
+        shared(shared),
+        index(index),
+        lane(threadIdx.x % 32),
+        x(shared_address(shared.x) + index * 64 * S::kTileK),
+        weight(shared_address(shared.weight)),
+        epilogue(args, y_map, residual_map, shared.epilogue[index], index),
+        scheduler(args.tokens) {}
+
+  __device__ __forceinline__ void run() {
+    if (index == 1) end_turn();  // the first is that of warpgroup 0
+    for (; scheduler.has_work(); scheduler.advance()) {
+      const WorkTile work = scheduler.work_tile();
+      epilogue.load(work);
+      mainloop(Scales(args, work));
+      epilogue.store(sum);
+    }
+    epilogue.wait();
+  }
+
+  __device__ __forceinline__ void begin_turn() const {
+    if constexpr (S::kPingpong) named_barrier_sync(3 + index, 128 * S::kConsumers);
+  }
+  __device__ __forceinline__ void end_turn() const {
+    if constexpr (S::kPingpong) named_barrier_arrive(4 - index, 128 * S::kConsumers);
+  }
+  /// partial (+)= x . weight^T of the next stage. What was issued before has ended then.
+  __device__ __forceinline__ void multiply(Sums& partial, bool accumulate) {
+    mbarrier_wait(&shared.full[state.index], state.phase);
+    const unsigned long long a = wgmma_descriptor_swizzle_128b(x + state.index * S::kXBytes),
+                             b = wgmma_descriptor_swizzle_64b(weight + state.index * S::kWeightBytes,
+                                                              2 * kBlockBytes);
+    begin_turn();
+    warpgroup_fence_operand(partial);
+    warpgroup_arrive();
+#pragma unroll
+    for (int k = 0; k < S::kTileK / 32; ++k)
+      wgmma_e4m3<S::kTileN>(partial, wgmma_descriptor_advance(a, k * 32),
+                            wgmma_descriptor_advance(b, k / 2 * kBlockBytes + k % 2 * 32),
+                            accumulate || k > 0);
+    warpgroup_commit_batch();
+    end_turn();
+    warpgroup_wait<1>();
+    release();
+    in_flight = state.index;
+    state.advance();
+  }
+  __device__ __forceinline__ void wait_multiply() {
+    warpgroup_wait<0>();
+    release();
+    in_flight = -1;
+  }
+  /// Releases the stage whose wgmma have ended.
+  __device__ __forceinline__ void release() const {
+    if (in_flight < 0) return;
+    __syncwarp();
+    if constexpr (S::kCluster == 1) {
+      if (lane == 0) mbarrier_arrive(&shared.empty[in_flight]);
+    } else {
+      if (lane < S::kCluster) mbarrier_arrive_remote(&shared.empty[in_flight], lane);
+    }
+  }
+  __device__ __forceinline__ void promote(Sums& partial, const Scales& scales,
+                                          const typename Scales::Values& values) {
+    warpgroup_fence_operand(partial);
+#pragma unroll
+    for (int octet = 0; octet < S::kTileN / 8; ++octet) {
+      const float scale = S::kGroup == 0 ? 1 : scales.scale(values, octet);
+#pragma unroll
+      for (int i = octet * 4; i < octet * 4 + 4; ++i)
+        sum[i] = S::kGroup == 0 ? sum[i] + partial[i] : fmaf(scale, partial[i], sum[i]);
+    }
+  }
+  __device__ __forceinline__ void mainloop(const Scales& scales) {
+#pragma unroll
+    for (float& value : sum) value = 0;
+    constexpr int kRest = S::kPromotions % S::kBatch;
+    for (int promotion = 0; promotion < S::kPromotions - kRest; promotion += S::kBatch)
+      multiply_batch<S::kBatch>(promotion, scales);
+    if constexpr (kRest != 0) multiply_batch<kRest>(S::kPromotions - kRest, scales);
+  }
+  /// kCount promotions; each but the last while the columns after it are multiplied.
+  template <int kCount>
+  __device__ __forceinline__ void multiply_batch(int first, const Scales& scales) {
+    constexpr int kSets = min_of(kCount, 2), kLast = (kCount - 1) % 2;
+    Sums partial[kSets];
+    typename Scales::Values values[kSets];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int set = i % 2, before = (i + 1) % 2;
+      values[set] = scales.load(first + i);
+      multiply(partial[set], false);
+      if (i > 0) promote(partial[before], scales, values[before]);
+      const int end = min(S::kPromoteSteps, S::kSteps - (first + i) * S::kPromoteSteps);
+      for (int step = 1; step < end; ++step) multiply(partial[set], true);
+    }
+    wait_multiply();
+    promote(partial[kLast], scales, values[kLast]);
+  }
+};
+
+template <class T, int kIn, int kOut, int kBias, int kEpilogue, int kGroup, int kTileN, int kStages,
+          int kCluster, int kGroupM, int kPromote, int kPingpong>
 __global__ void __launch_bounds__(384, 1)
     linear_wgmma_fp8(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
-                     const __grid_constant__ TensorMap x) {
-  using S = Fp8Wgmma<T, kIn, kOut, kBias, kEpilogue, kGroup, kTileTokens, kRows, kStages, kCluster>;
-  [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename S::Storage);
+                     const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
+                     const __grid_constant__ TensorMap residual) {
+  using S = Fp8Gemm<T, kIn, kOut, kBias, kEpilogue, kGroup, kTileN, kStages, kCluster, kGroupM, kPromote,
+                    kPingpong>;
+  [[maybe_unused]] static constexpr int kSharedBytes = sizeof(Fp8Storage<S>);
   extern __shared__ __align__(1024) unsigned char memory[];
-  auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
+  auto& shared = *reinterpret_cast<Fp8Storage<S>*>(memory);
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-  if (threadIdx.x == S::kConsumers) {
+  if (threadIdx.x == 0) {
     tma_prefetch_descriptor(weight);
     tma_prefetch_descriptor(x);
+    tma_prefetch_descriptor(y);
+    for (auto& of_consumer : shared.epilogue) mbarrier_init(&of_consumer.residual);
     for (int i = 0; i < kStages; ++i)
-      mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * S::kWarpgroups * kCluster);
+      mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * S::kConsumers * kCluster);
     mbarrier_init_fence();
   }
   if constexpr (kCluster > 1)
@@ -260,17 +294,17 @@ __global__ void __launch_bounds__(384, 1)
   else
     __syncthreads();
   pdl_launch_dependents();
-  if (warpgroup == S::kWarpgroups) {
+  if (warpgroup == 0) {
     warpgroup_reg_dealloc<40>();
-    if (threadIdx.x == S::kConsumers)
-      Fp8Producer<S>{weight, x, shared, typename S::Schedule(args.tokens)}.run();
+    if (threadIdx.x == 0)
+      Fp8Producer<S>{weight, x, shared, typename S::Scheduler(args.tokens)}.run();
     else
       pdl_wait();
     __syncwarp();
   } else {
     warpgroup_reg_alloc<232>();
     pdl_wait();
-    StreamingConsumer<S>(shared, warpgroup, args.tokens).run(args);
+    Fp8Consumer<S>(args, shared, y, residual, warpgroup - 1).run();
   }
   // No block exits while another writes to its shared memory or arrives at its barriers.
   if constexpr (kCluster > 1) cluster_barrier();

@@ -39,10 +39,9 @@ struct PackedWgmma {
                        kWeights = kWeights_, kGroup = kGroup_, kN = kN_, kRows = kRows_, kTileK = kTileK_,
                        kStages = kStages_, kEarlyStages = kStages, kWarpgroups = kWarpgroups_,
                        kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM;
-  static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kScalesTokens = kRmsScale,
-                        kSwiglu = kEpilogue == kEpilogueSwiglu, kAdd = kAddsResidual<kEpilogue>,
-                        kAddRms = kEpilogue == kEpilogueAddRms, kArgmax = kEpilogue == kEpilogueArgmax,
-                        kZeros = kZeros_ != 0;
+  static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
+                        kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
+                        kArgmax = kEpilogue == kEpilogueArgmax, kZeros = kZeros_ != 0;
   static constexpr int kMatrices = kSwiglu ? 2 : 1;                       // gate and up
   static constexpr int kOutputs = kRows / kMatrices;                      // per work tile
   static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;  // per warpgroup and matrix
@@ -78,7 +77,6 @@ struct PackedWgmma {
   static_assert(kClusterK == 1 || 4 * kN * kPitch <= kStages * kStageBytes);
 
   /// The scales that the epilogue of prompts reads: none.
-  static constexpr __device__ __forceinline__ const float* token_scales(const Args&, int) { return nullptr; }
 
   struct Storage {
     unsigned char stages[kStages * kStageBytes];

@@ -40,10 +40,9 @@ struct StreamingWgmma {
                        kRows = kRows_, kTileK = kTileK_, kStages = kStages_, kWarpgroups = kWarpgroups_,
                        kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM,
                        kEarlyStages = kEarlyStages_ ? kEarlyStages_ : kStages;
-  static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kScalesTokens = kRmsScale,
-                        kSwiglu = kEpilogue == kEpilogueSwiglu, kAdd = kAddsResidual<kEpilogue>,
-                        kAddRms = kEpilogue == kEpilogueAddRms, kArgmax = kEpilogue == kEpilogueArgmax,
-                        kEvictFirst = kEvictFirst_ != 0;
+  static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
+                        kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
+                        kArgmax = kEpilogue == kEpilogueArgmax, kEvictFirst = kEvictFirst_ != 0;
   static constexpr int kMatrices = kSwiglu ? 2 : 1;                       // gate and up
   static constexpr int kOutputs = kRows / kMatrices;                      // per work tile
   static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;  // per warpgroup and matrix

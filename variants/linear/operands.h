@@ -16,9 +16,8 @@ std::vector<Variant> linear_vendor_fp8();
 inline std::vector<Variant> linear_vendor_fp8() { return {}; }
 #endif
 
-/// The kernel that rounds rows of x to e4m3 in the workspace (kernels/linear/quantize_rows.cu), in one of its
-/// orders of columns.
-Stage quantize_rows(const std::string& order, const Expression& pdl);
+/// The kernel that rounds rows of x to e4m3 in the workspace (kernels/linear/quantize_rows.cu).
+Stage quantize_rows(const Expression& pdl);
 /// Bytes of these rows and their scales.
 inline const Expression kQuantizedRows = "tokens * (in + 4)";
 

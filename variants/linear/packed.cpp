@@ -296,68 +296,8 @@ Variant wgmma_packed() {
   };
 }
 
-Variant wgmma_fp8() {
-  return {
-      .name = "wgmma_fp8",
-      .idea =
-          "fp8 weights and activations on Hopper: rows are quantized, then a persistent GEMM on the fp8 "
-          "tensor "
-          "cores, TMA producer, weights as the M operand in registers.",
-      .parameters = {{"tile_tokens", {32, 64, 96, 128, 160, 192}, "tokens of a work tile, N of wgmma"},
-                     {"rows", {128, 256}, "weight rows of a work tile"},
-                     {"stages", {3, 4, 5, 6, 8}, "stages of the pipeline, 128 columns each"},
-                     {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
-                     pdl_parameter()},
-      .derived = {kBlockColumns,
-                  kRowsPerOutput,
-                  kWeightSlots,
-                  {"outputs", "rows / rows_per_output", "outputs of a work tile"},
-                  {"blocks", "ceil_div(tokens, tile_tokens * cluster) * ceil_div(out, outputs) * cluster",
-                   "blocks that have work of their own"},
-                  // Sums, those of 128 columns, operands, scales.
-                  {"registers",
-                   "(rows / 128 + 1) * tile_tokens / 2 + (epilogue == add ? tile_tokens / 4 : 0) + (group == "
-                   "0 ? 4 : 8) * "
-                   "rows / 128 + 36",
-                   "registers of a consumer, estimated"},
-                  {"shared_bytes", "stages * 128 * (tile_tokens + rows) + 16 * stages",
-                   "bytes of the stages of 128 columns of x and weight, and of their barriers"}},
-      .constraints = {"activations == fp8", "has_wgmma", "in % 128 == 0", "out % 8 == 0", "prologue == none",
-                      "epilogue in [none, add, swiglu]", "outputs >= 128", "registers <= 240",
-                      "tile_tokens * cluster < tokens + 128",
-                      "stages * (tile_tokens + rows) >= 1152 || stages == 8", kPdlConstraint},
-      .limits = {.shared_bytes = "shared_bytes"},
-      .dtypes = {DType::fp16, DType::bf16},
-      .stages = {quantize_rows("fragments", "pdl"),
-                 {.file = "linear/wgmma_fp8.cu",
-                  .kernel =
-                      "linear_wgmma_fp8<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_tokens}, "
-                      "{rows}, {stages}, {cluster}>",
-                  .geometry = {.grid = {1},
-                               .block = {384},
-                               .shared_bytes = "shared_bytes",
-                               .pdl = "pdl",
-                               .cluster = "cluster",
-                               .per_sm = 1,
-                               .max_blocks = "blocks"},
-                  .maps = {{.base = "weight",
-                            .dims = {64, "in / 16", "weight_slots"},
-                            .strides = {128, "8 * in"},
-                            .box = {64, 8, "rows / 16"},
-                            .swizzle = Swizzle::bytes_128},
-                           {.base = "workspace",
-                            .dims = {"in / 2", "tokens"},
-                            .strides = {"in"},
-                            .box = {64, "tile_tokens"},
-                            .swizzle = Swizzle::bytes_128}}}},
-      // Quantized rows and their scales, which are read for whole tiles.
-      .workspace = "tokens * in + 4 * (tokens + 512)",
-  };
-}
-
-/// The GEMM of wgmma_fp8_shared; `residual`: the member of its arguments that has the address of the
-/// residual.
-Stage wgmma_fp8_shared_gemm(const char* residual, const Expression& condition) {
+/// The GEMM of wgmma_fp8; `residual`: the member of its arguments that has the address of the residual.
+Stage wgmma_fp8_gemm(const char* residual, const Expression& condition) {
   const auto outputs = [](const char* base) {
     return TensorMapExpressions{.base = base,
                                 .dims = {"out", "tokens"},
@@ -365,9 +305,9 @@ Stage wgmma_fp8_shared_gemm(const char* residual, const Expression& condition) {
                                 .box = {32, 64},
                                 .swizzle = Swizzle::bytes_64};
   };
-  return {.file = "linear/wgmma_fp8_shared.cu",
+  return {.file = "linear/wgmma_fp8.cu",
           .kernel =
-              "linear_wgmma_fp8_shared<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
+              "linear_wgmma_fp8<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
               "{stages}, {cluster}, {group_m}, {promote}, {pingpong}>",
           .geometry = {.grid = {1},
                        .block = {384},
@@ -392,9 +332,9 @@ Stage wgmma_fp8_shared_gemm(const char* residual, const Expression& condition) {
                    outputs(residual)}};
 }
 
-Variant wgmma_fp8_shared() {
+Variant wgmma_fp8() {
   return {
-      .name = "wgmma_fp8_shared",
+      .name = "wgmma_fp8",
       .idea =
           "fp8 weights and activations on Hopper: rows are quantized, then a persistent GEMM on the fp8 "
           "tensor cores, TMA producer, cooperative consumers, both operands in shared memory.",
@@ -431,23 +371,22 @@ Variant wgmma_fp8_shared() {
       .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
       // Without a residual its map is that of y, which exists.
-      .stages = {quantize_rows("packed", "pdl"), wgmma_fp8_shared_gemm("y", "epilogue != add"),
-                 wgmma_fp8_shared_gemm("residual", "epilogue == add")},
+      .stages = {quantize_rows("pdl"), wgmma_fp8_gemm("y", "epilogue != add"),
+                 wgmma_fp8_gemm("residual", "epilogue == add")},
       .workspace = kQuantizedRows,
   };
 }
 
 }  // namespace
 
-Stage quantize_rows(const std::string& order, const Expression& pdl) {
+Stage quantize_rows(const Expression& pdl) {
   return {.file = "linear/quantize_rows.cu",
-          .kernel = "linear_quantize_rows<{dtype}, {in}, warptune::ColumnOrder::" + order + ">",
+          .kernel = "linear_quantize_rows<{dtype}, {in}>",
           .geometry = {.grid = {"tokens"}, .block = {256}, .pdl = pdl}};
 }
 
 std::vector<Variant> linear_packed() {
-  return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed(), wgmma_packed(),
-          wgmma_fp8(),   wgmma_fp8_shared()};
+  return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed(), wgmma_packed(), wgmma_fp8()};
 }
 
 }  // namespace warptune

@@ -49,7 +49,7 @@ std::vector<Variant> linear_vendor_fp8() {
       .constraints = {"activations == fp8", "group == 0", "has_wgmma", "in % 64 == 0", "out % 16 == 0",
                       "prologue == none", "epilogue == none"},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {quantize_rows("packed", 0),
+      .stages = {quantize_rows(0),
                  {.file = "linear/unpack_rows.cu",
                   .kernel = "linear_unpack_rows<{in}, {out}, {weight_offset}>",
                   .geometry = {.grid = {"ceil_div(in * out, 4096)"}, .block = {256}}},
