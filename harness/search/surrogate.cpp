@@ -1,7 +1,8 @@
 // Strategies `bayesian` and `guided`: Gaussian processes model the logarithm of the time, and the candidate
 // with the largest expected improvement is next. `bayesian` has one model and random starts. `guided` has a
-// model per variant and starts spread over each variant; it drops a variant that is much slower, and every
-// few proposals it tries the least tried variant, because a few bad starts say little about a narrow minimum.
+// model per variant and starts spread over each variant, away from the default tiles; it drops a variant that
+// is much slower, and every few proposals it tries the least tried variant, because a few bad starts say
+// little about a narrow minimum.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +17,10 @@ constexpr std::size_t kMaxObservations = 160;  // per model; the fastest are kep
 constexpr std::size_t kMaxPredicted = 2048;    // candidates evaluated per step and model
 constexpr double kSlowest = 1.4;               // log: slower times are clipped to 4 times the best
 constexpr double kHopeless = 0.4;              // log: a variant 1.5 times slower than the best is dropped
-constexpr std::size_t kStarts = 8;             // starts of all models, at least one of each
+constexpr std::size_t kStarts = 6;             // starts of all models, at least one of each
+constexpr std::size_t kMiddles = 16;           // members tried as the middle of a variant
+constexpr std::size_t kSampled = 256;          // members whose distances to a middle are added
+constexpr std::size_t kSmall = 16;             // a variant with less than this part of the space starts last
 constexpr int kTurn = 4;                       // every so many proposals, the least tried variant is next
 
 /// Candidates that one model describes.
@@ -31,25 +35,40 @@ struct SearchRegion {
   bool stale = true;
 };
 
-/// Farthest-point sampling: the next member is the one farthest from those chosen.
-std::vector<std::size_t> far_apart(const std::vector<std::vector<double>>& points, std::size_t want,
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double square = 0;
+  for (std::size_t d = 0; d < a.size(); ++d) square += std::pow(a[d] - b[d], 2);
+  return std::sqrt(square);
+}
+
+/// Farthest-point sampling: each of `want` members is the one farthest from those before it and from the
+/// default tiles among the members. The first is random, or in the middle: of a few random members the one
+/// that is nearest to all that no tile is near to.
+std::vector<std::size_t> far_apart(const std::vector<std::vector<double>>& points,
+                                   const std::vector<std::size_t>& tiles, bool middle_first, std::size_t want,
                                    std::mt19937_64& random) {
-  std::vector<std::size_t> chosen = {random() % points.size()};
-  std::vector<double> nearest(points.size(), INFINITY);
+  std::vector<double> nearest(points.size(), INFINITY);  // distance to the nearest tile or chosen member
+  const auto keep_away_from = [&](std::size_t member) {
+    for (std::size_t i = 0; i < points.size(); ++i)
+      nearest[i] = std::min(nearest[i], distance(points[i], points[member]));
+  };
+  const auto distances_with = [&](std::size_t member) {
+    double sum = 0;
+    for (std::size_t i = 0; i < points.size(); i += 1 + points.size() / kSampled)
+      sum += std::min(nearest[i], distance(points[i], points[member]));
+    return sum;
+  };
+  std::ranges::for_each(tiles, keep_away_from);
+  std::vector<std::size_t> chosen;
   while (chosen.size() < std::min(want, points.size())) {
-    std::size_t best = 0;
-    double best_score = -1;
-    for (const std::size_t i : shuffled(points.size(), random)) {
-      double square = 0;
-      for (std::size_t d = 0; d < points[i].size(); ++d)
-        square += std::pow(points[i][d] - points[chosen.back()][d], 2);
-      nearest[i] = std::min(nearest[i], square);
-      if (nearest[i] > best_score) {
-        best = i;
-        best_score = nearest[i];
-      }
+    auto order = shuffled(points.size(), random);
+    if (middle_first && chosen.empty()) {
+      order.resize(std::min(order.size(), kMiddles));
+      chosen.push_back(*std::ranges::min_element(order, {}, distances_with));
+    } else {
+      chosen.push_back(*std::ranges::max_element(order, {}, [&](std::size_t i) { return nearest[i]; }));
     }
-    chosen.push_back(best);
+    keep_away_from(chosen.back());
   }
   return chosen;
 }
@@ -71,11 +90,7 @@ class Surrogate final : public Strategy {
         starts_(space.likely) {
     for (std::size_t r = 0; r < regions_.size(); ++r)
       for (const std::size_t candidate : regions_[r].members) state_[candidate].region = r;
-    std::size_t longest = 0;
-    for (const SearchRegion& r : regions_) longest = std::max(longest, r.starts.size());
-    for (std::size_t round = 0; round < longest; ++round)
-      for (const SearchRegion& r : regions_)
-        if (round < r.starts.size()) starts_.push_back(r.members[r.starts[round]]);
+    for (const bool small : {false, true}) add_starts(small);
   }
 
   std::optional<std::size_t> next() override {
@@ -118,6 +133,19 @@ class Surrogate final : public Strategy {
     std::size_t candidate = 0;
     double gain = 0;
   };
+
+  /// Appends the starts of all variants but the small ones, or of these: first one of each, then the next.
+  void add_starts(bool small) {
+    bool any = true;
+    for (std::size_t round = 0; any; ++round) {
+      any = false;
+      for (const SearchRegion& r : regions_) {
+        if (round >= r.starts.size() || (r.members.size() * kSmall < state_.size()) != small) continue;
+        starts_.push_back(r.members[r.starts[round]]);
+        any = true;
+      }
+    }
+  }
 
   /// The open member with the largest expected improvement on `target`, the logarithm of a time.
   std::optional<Promise> most_promising(SearchRegion& region, double target) {
@@ -228,7 +256,10 @@ std::unique_ptr<Strategy> make_guided(const SearchSpace& space, std::uint64_t se
     SearchRegion region{.members = grid.members(), .model = GaussianProcess(grid.point(0).size())};
     for (std::size_t m = 0; m < grid.members().size(); ++m) region.points.push_back(grid.point(m));
     const std::size_t want = std::min({2 + grid.axes() / 2, 1 + grid.members().size() / 16, most});
-    region.starts = far_apart(region.points, want, random);
+    std::vector<std::size_t> tiles;
+    for (std::size_t m = 0; m < grid.members().size(); ++m)
+      if (std::ranges::find(space.likely, grid.members()[m]) != space.likely.end()) tiles.push_back(m);
+    region.starts = far_apart(region.points, tiles, !space.likely.empty(), want, random);
     regions.push_back(std::move(region));
   }
   return std::make_unique<Surrogate>(space, std::move(regions), seed);

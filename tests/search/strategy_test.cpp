@@ -107,6 +107,36 @@ TEST(Strategy, GuidedFindsTheMinimumOfABowl) {
   }
 }
 
+TEST(Strategy, GuidedStartsAwayFromTheDefaultTile) {
+  RecordedSpace r = bowl();
+  r.space.likely = {r.space.candidates.size() - 1};
+  const SearchCandidate& tile = r.space.candidates.back();
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const auto strategy = make_strategy({.strategy = "guided", .seed = seed}, r.space);
+    EXPECT_EQ(strategy->next(), r.space.likely[0]);
+    for (int start = 0; start < 6; ++start) {
+      const SearchCandidate& c = r.space.candidates[strategy->next().value()];
+      if (c.variant != tile.variant) continue;
+      double steps = 0;
+      for (const char* name : {"block", "unroll"})
+        steps += std::abs(std::log2(static_cast<double>(c.config.get(name, 1)) /
+                                    static_cast<double>(tile.config.get(name, 1))));
+      steps += static_cast<double>(std::abs(c.config.get("stages", 0) - tile.config.get("stages", 0)));
+      EXPECT_GE(steps, 3) << c.config.str() << " of seed " << seed;
+    }
+  }
+}
+
+TEST(Strategy, GuidedStartsASmallVariantLast) {
+  RecordedSpace r = bowl();
+  std::erase_if(r.space.candidates,
+                [n = 0](const SearchCandidate& c) mutable { return c.variant == "a" && n++ > 4; });
+  const auto strategy = make_strategy({.strategy = "guided", .seed = 1}, r.space);
+  std::string starts;
+  for (int start = 0; start < 4; ++start) starts += r.space.candidates[strategy->next().value()].variant;
+  EXPECT_EQ(starts, "bbba");
+}
+
 TEST(Strategy, GuidedFindsTheMinimumWithManyInFlight) {
   const RecordedSpace r = bowl();
   const int ahead = proposals_ahead(parse_budget("15%"), r.times_us.size(), 32);
