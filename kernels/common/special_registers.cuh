@@ -1,13 +1,7 @@
 #pragma once
-// Special registers of PTX: the SM of a thread, the number of SMs, the clock of the GPU.
+// Special registers of PTX: the number of SMs, the clock of the GPU.
 
 namespace warptune {
-
-__device__ __forceinline__ unsigned sm_id() {
-  unsigned id;
-  asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
-  return id;
-}
 
 /// An upper bound of the SM ids ("%nsmid").
 __device__ __forceinline__ unsigned max_sm_count() {
