@@ -27,7 +27,8 @@ ModelOptions model_options(const StepSpec& spec) {
 }
 
 /// Throws ResourceError before anything is allocated where the model does not fit.
-Weights weights_for(Device& device, const StepSpec& spec) {
+Weights weights_for(Device& device, const StepSpec& spec, StageTimes& times) {
+  const StageTimer timer(times, TuningStage::buffers);
   constexpr double kMiB = 1 << 20;
   const double need = step_memory(spec);
   if (const auto free = static_cast<double>(device.free_bytes()); device.largest(need - free) > 0)
@@ -58,13 +59,14 @@ StepBench::StepBench(const OpTable& ops, Device& device, StepSpec spec, Seconds 
     : device_(device),
       spec_(std::move(spec)),
       now_(common_clock(device, std::move(now))),
-      weights_(weights_for(device, spec_)),
+      weights_(weights_for(device, spec_, times_)),
       book_(ops, device, {.tell = [this](const std::string& remark) { remark_ = remark; }}),
       model_(device, spec_.model, weights_, book_, model_options(spec_)),
       reference_(naive_logits(ops)) {}
 
 /// The naive plans attend to the same random keys and values.
 std::vector<float> StepBench::naive_logits(const OpTable& ops) {
+  const StageTimer timer(times_, TuningStage::reference);
   PlanBook book(ops, device_, {.naive = true});
   ModelOptions options = model_options(spec_);
   options.fuse = kUnfused;
@@ -86,7 +88,8 @@ void StepBench::replay(CapturedGraph& graph, int first_id) {
 }
 
 /// Compares the logits of a replay with those of the naive plans, and the sampled token with the logits.
-void StepBench::verify(Built& built, CapturedGraph& before, const char* when) {
+void StepBench::verify(Built& built, CapturedGraph& before, TuningStage stage, const char* when) {
+  const StageTimer timer(times_, stage);
   replay(before, kOtherId);
   replay(*built.step.mapped().graph, kVerifiedId);
   const std::vector<float> logits = model_.logits();
@@ -110,6 +113,7 @@ void StepBench::verify(Built& built, CapturedGraph& before, const char* when) {
 }
 
 StepBench::Built& StepBench::build(const StepPlans& plans) {
+  const StageTimer timer(times_, TuningStage::load);
   const auto [it, is_new] = built_.try_emplace(plans.str());
   Built& built = it->second;
   if (!is_new) return built;
@@ -146,7 +150,8 @@ StepTimes StepBench::compare(const StepPlans& incumbent, const StepPlans& candid
   if (&other != &base) timed_ones.push_back(&other);
   std::vector<Measurement> measured;
   guarded(device_, other.state, [&] {
-    if (other.state.status == Status::ok) verify(other, *base.step.mapped().graph, "before timing");
+    if (other.state.status == Status::ok)
+      verify(other, *base.step.mapped().graph, TuningStage::verify, "before timing");
     if (other.state.status != Status::ok || base.state.status != Status::ok) return;
     std::vector<ClockWatch> watches(timed_ones.size(), ClockWatch(device_));
     const auto take = [&](std::size_t i) {
@@ -156,14 +161,18 @@ StepTimes StepBench::compare(const StepPlans& incumbent, const StepPlans& candid
     const auto is_slow = [slow](const std::vector<Samples>& of) {
       return of.size() == 2 && ratio_of(of[1].us, of[0].us).low > slow;
     };
-    const auto samples = interleave({.rounds = rounds, .is_decided = is_slow}, timed_ones.size(), take, now_);
+    const auto samples = [&] {
+      const StageTimer timer(times_, TuningStage::samples);
+      return interleave({.rounds = rounds, .is_decided = is_slow}, timed_ones.size(), take, now_);
+    }();
     for (std::size_t i = 0; i < samples.size(); ++i) {
       Measurement& m = measured.emplace_back(timed_ones[i]->state);
       put_samples(m, samples[i], 1);
       m.clocks = watches[i].summary(samples[i].throttled > 0);
     }
     if (measured.size() == 2) times.ratio = ratio_of(samples[1].us, samples[0].us);
-    if (!is_slow(samples)) verify(other, *base.step.mapped().graph, "after timing");
+    if (!is_slow(samples))
+      verify(other, *base.step.mapped().graph, TuningStage::second_verify, "after timing");
   });
   if (measured.size() == timed_ones.size()) {
     times.incumbent = measured.front();

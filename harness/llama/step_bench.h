@@ -3,12 +3,14 @@
 // best plans so far.
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/llama/model.h"
 #include "harness/llama/step_problem.h"
 #include "harness/measure/measurement.h"
 #include "harness/measure/sampler.h"
+#include "harness/measure/stage_times.h"
 #include "harness/results/wisdom.h"
 
 namespace warptune {
@@ -40,6 +42,8 @@ class StepBench {
                     double slow = Measurement::NAN_VALUE);
 
   const StepSpec& spec() const { return spec_; }
+  /// How long the stages took since the last call; `load` makes new plans and captures the step.
+  StageTimes take_times() { return std::exchange(times_, {}); }
 
  private:
   /// A captured step, and whether it is right.
@@ -50,11 +54,12 @@ class StepBench {
   Built& build(const StepPlans& plans);
   void replay(CapturedGraph& graph, int first_id);
   std::vector<float> naive_logits(const OpTable& ops);
-  void verify(Built& built, CapturedGraph& before, const char* when);
+  void verify(Built& built, CapturedGraph& before, TuningStage stage, const char* when);
 
   Device& device_;
   const StepSpec spec_;
   const Seconds now_;  // the same on all ranks
+  StageTimes times_;
   const Weights weights_;
   std::string remark_;  // the last of the plan book
   PlanBook book_;

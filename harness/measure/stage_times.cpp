@@ -16,6 +16,11 @@ StageTimes& StageTimes::operator+=(const StageTimes& other) {
   return *this;
 }
 
+StageTimes& StageTimes::operator-=(const StageTimes& other) {
+  for (std::size_t i = 0; i < kTuningStages; ++i) seconds_[i] -= other.seconds_[i];
+  return *this;
+}
+
 double StageTimes::sum() const { return std::accumulate(seconds_.begin(), seconds_.end(), 0.0); }
 
 }  // namespace warptune

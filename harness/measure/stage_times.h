@@ -32,6 +32,7 @@ class StageTimes {
   double& operator[](TuningStage stage) { return seconds_[static_cast<std::size_t>(stage)]; }
   double operator[](TuningStage stage) const { return seconds_[static_cast<std::size_t>(stage)]; }
   StageTimes& operator+=(const StageTimes& other);
+  StageTimes& operator-=(const StageTimes& other);
   double sum() const;
 
  private:

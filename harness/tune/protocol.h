@@ -4,8 +4,8 @@
 //   worker  {"type":"hello", facts}             {"type":"facts", facts}
 //           {"type":"result", measurement, "lost":true if the worker ends because its device is lost}
 //           {"type":"finalists", "times":[{main, hot, isolated}]}
-//           both with "stages":{name: seconds}, and "peaks":{facts} if the job measured the peaks again
 //           {"type":"step", incumbent, candidate, ratio, options, problems}
+//           all three with "stages":{name: seconds}, and "peaks":{facts} if the job measured the peaks again
 //           {"type":"launch_floors", "graph_node":measurement, "single_launch":measurement}
 //           {"type":"error", "input":bool, "message":text}, and then it ends
 //   parent  {"type":"measure_peaks"}  {"type":"set_peaks", facts}  {"type":"measure_launch_floors"}

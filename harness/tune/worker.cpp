@@ -170,6 +170,7 @@ class Steps {
   }
 
   void clear() { bench_.reset(); }
+  StageTimes take_times() { return bench_ ? bench_->take_times() : StageTimes(); }
 
  private:
   const OpTable& ops_;
@@ -228,8 +229,8 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
     Benches benches(ops, *device);
     Steps steps(ops, *device);
     News news(*device);
-    const auto answer = [&](const char* type, Json json) {
-      lines.write(tagged(type, news.with(std::move(json), benches.take_times())));
+    const auto answer = [&](const char* type, Json json, auto& of) {
+      lines.write(tagged(type, news.with(std::move(json), of.take_times())));
     };
     while (const auto line = lines.read()) {
       const auto read = message_of(*line);
@@ -254,11 +255,11 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
           else
             steps.clear();
           if (type == "step")
-            lines.write(tagged("step", to_json(steps.run(step_job_of(message)))));
+            answer("step", to_json(steps.run(step_job_of(message))), steps);
           else if (type == "finalists")
-            answer("finalists", to_json(benches.run(finalists_job_of(message))));
+            answer("finalists", to_json(benches.run(finalists_job_of(message))), benches);
           else
-            answer("result", to_json(benches.run(job_of(message))));
+            answer("result", to_json(benches.run(job_of(message))), benches);
         } catch (const BadReference&) {
           throw;
         } catch (const RankLost&) {

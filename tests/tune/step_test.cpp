@@ -60,10 +60,14 @@ class StepSweep : public ::testing::Test {
 TEST_F(StepSweep, EndsInTheStepAndDecodeTakesItsPlans) {
   tune();
   record_embeddings();
-  const Ended tuned = tune();
+  const Ended tuned = tune("-v");
   ASSERT_EQ(tuned.code, 0) << tuned.text;
   const std::string key = "step[model=gqa,batch=1,context=64,dtype=fp32]";
   EXPECT_NE(tuned.text.find(key + ": "), std::string::npos) << tuned.text;
+  const auto spent = tuned.text.find("  time: wait for a compile ");
+  ASSERT_NE(spent, std::string::npos) << tuned.text;
+  for (const char* stage : {", reference ", ", load ", ", verify ", ", samples ", ", other "})
+    EXPECT_NE(tuned.text.find(stage, spent), std::string::npos) << stage;
 
   std::set<std::string> variants;
   for (const auto& row : step_rows()) {
