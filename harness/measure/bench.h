@@ -15,7 +15,7 @@ namespace warptune {
 
 /// How long a sample is, about, so that the resolution of events is noise.
 inline constexpr double kSampleUs = 1000;
-/// The same where finalists are timed again: all times of a problem are too long by about half a percent.
+/// The same of a screening whose finalists are timed again. Its times are about half a percent too long.
 inline constexpr double kScreeningSampleUs = 500;
 
 struct BenchOptions {

@@ -262,7 +262,7 @@ SampleGraph Workbench::record_sample(const Prepared& prepared, bool hot, double 
     return std::clamp(static_cast<int>(std::ceil(sample_us / each / step)) * step, step, max_launches);
   };
   SampleGraph sample = recorded(1);
-  wait_for_other_work();             // that host code of the launch began
+  wait_for_other_work();             // host code of the launch may have begun some
   const int alone = enough(sample);  // a single launch takes longer than one of many
   sample = recorded(std::min(alone, std::max(kProbedLaunches / step, 1) * step));
   if (alone == step) return sample;

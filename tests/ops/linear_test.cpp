@@ -96,6 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("130", "256", "72", "int4", "64", {{"act_order", "yes"}}),
         quantized("2", "12288", "72", "int8", "128", {{"act_order", "yes"}}),
         quantized("16", "640", "264", "int4", "128", {{"act_order", "yes"}, {"epilogue", "add"}}),
+        quantized("16", "4096", "520", "int4", "128", {{"epilogue", "add"}}),
+        quantized("9", "4096", "521", "int8", "64"), quantized("11", "2048", "264", "q4_k", "32"),
         quantized("24", "1024", "136", "int4", "32",
                   {{"act_order", "yes"}, {"prologue", "rms_scale"}, {"epilogue", "swiglu"}}),
         quantized("300", "4096", "264", "int4", "128",
