@@ -30,6 +30,17 @@ inline TensorMapExpressions matrix_map(const char* base, const Expression& rows,
           .swizzle = Swizzle::bytes_128};
 }
 
+/// A persistent GEMM on Hopper: a block per SM, of a producer and two consumer warpgroups.
+inline LaunchExpressions persistent_gemm() {
+  return {.grid = {1},
+          .block = {384},
+          .shared_bytes = "shared_bytes",
+          .pdl = "pdl",
+          .cluster = "cluster",
+          .per_sm = 1,
+          .max_blocks = "blocks"};
+}
+
 inline Parameter prefetch_parameter() {
   return {.name = "prefetch",
           .values = {0, 4, 8, 16},

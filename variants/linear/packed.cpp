@@ -309,13 +309,7 @@ Stage wgmma_fp8_gemm(const char* residual, const Expression& condition) {
           .kernel =
               "linear_wgmma_fp8<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
               "{stages}, {cluster}, {group_m}, {promote}, {pingpong}>",
-          .geometry = {.grid = {1},
-                       .block = {384},
-                       .shared_bytes = "shared_bytes",
-                       .pdl = "pdl",
-                       .cluster = "cluster",
-                       .per_sm = 1,
-                       .max_blocks = "blocks"},
+          .geometry = persistent_gemm(),
           .condition = condition,
           // Lines of 64 bytes of weights, 8 of a packed block.
           .maps = {{.base = "weight",

@@ -41,13 +41,7 @@ Variant prompts() {
       .stages = {{.file = "linear/wgmma.cu",
                   .kernel = "linear_wgmma<{dtype}, {in}, {out}, {bias}, {epilogue}, {tile_m}, {tile_n}, "
                             "{stages}, {cluster}, {group_m}>",
-                  .geometry = {.grid = {1},
-                               .block = {384},
-                               .shared_bytes = "shared_bytes",
-                               .pdl = "pdl",
-                               .cluster = "cluster",
-                               .per_sm = 1,
-                               .max_blocks = "blocks"},
+                  .geometry = persistent_gemm(),
                   .maps = {matrix_map("weight", "weight_rows", "tile_n / 2"),
                            matrix_map("x", "tokens", "tile_m")}}},
   };
