@@ -34,10 +34,17 @@ class StepSweep : public ::testing::Test {
     return run_shell("{} decode --device host --dtype fp32 --out " + folder_.string() + " --model " + model_ +
                      " --prompt-len 20 --steps 4 " + more);
   }
+  /// The wisdom without winners of steps: the same command then searches them again.
+  Wisdom wisdom_of_ops() const {
+    const Wisdom all = Wisdom::load(wisdom());
+    Wisdom of_ops(all.provenance());
+    for (const Winner& winner : all.winners()) of_ops.put(winner);
+    return of_ops;
+  }
   /// Records equal times of embedding on one and two threads. A screening may abandon all but the winner,
-  /// which then is the only candidate.
+  /// which then is the only candidate. It forgets the step, since the candidates may be the same ones.
   void record_embeddings() const {
-    Wisdom known = Wisdom::load(wisdom());
+    Wisdom known = wisdom_of_ops();
     const auto is_embedding = [](const Winner& w) { return w.problem.op == "embedding"; };
     Winner winner = *std::ranges::find_if(known.winners(), is_embedding);
     const double us = winner.time_us;
@@ -136,10 +143,7 @@ TEST_F(StepSweep, AFinishedStepIsNotSearchedAgain) {
   EXPECT_NE(again.text.find("from an earlier run with the same candidates"), std::string::npos) << again.text;
   EXPECT_EQ(step_rows().size(), rows);
   // Without its winner, or with --fresh, it is.
-  const Wisdom before = Wisdom::load(wisdom());
-  Wisdom plain(before.provenance());
-  for (const Winner& winner : before.winners()) plain.put(winner);
-  plain.save(wisdom());
+  wisdom_of_ops().save(wisdom());
   ASSERT_EQ(tune().code, 0);
   EXPECT_GT(step_rows().size(), rows);
   EXPECT_EQ(Wisdom::load(wisdom()).steps().size(), 1u);
