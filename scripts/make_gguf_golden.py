@@ -25,7 +25,8 @@ SMALL = dict(vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_lay
 HEADS = dict(num_attention_heads=4, num_key_value_heads=2, head_dim=32)
 # name: (architecture, config, the type of a matrix by the end of its name, the type of all others)
 CASES = {
-    "llama_q4_0": ("llama", SMALL | HEADS | dict(rope_parameters=make_golden.LLAMA3), {"1.attn_v": T.Q8_0, "output": T.F16},
+    "llama_q4_0": ("llama", SMALL | HEADS | dict(rope_parameters=make_golden.LLAMA3), {"1.attn_v": T.Q8_0, "1.ffn_up": T.Q8_0,
+                                                                        "output": T.F16},
                    T.Q4_0),
     "llama_q4_k": ("llama", SMALL | HEADS | dict(hidden_size=256, intermediate_size=256, num_hidden_layers=1),
                    {"attn_v": T.Q6_K, "ffn_down": T.Q6_K, "attn_output": T.F16, "token_embd": T.Q6_K, "output": T.Q6_K},

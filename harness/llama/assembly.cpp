@@ -40,12 +40,25 @@ const void* rows_of(const Activations& a, const Problem& linear) {
 }  // namespace
 
 Activations::Activations(Device& device, const ModelConfig& c, DType dtype, int tokens)
-    : residual(rows(device, dtype, tokens, c.hidden)),
+    : tokens(tokens),
+      residual(rows(device, dtype, tokens, c.hidden)),
       rows_a(rows(device, dtype, tokens, std::max(c.hidden, c.q_width()))),
       rows_b(rows(device, dtype, tokens, c.hidden)),
       wide(rows(device, dtype, tokens, std::max(c.qkv_width(), 2 * c.intermediate))),
       inner(rows(device, dtype, tokens, std::max(c.q_width(), c.intermediate))),
-      squares(rows(device, DType::fp32, tokens, ceil_div(c.hidden, kSquaresGroup))) {}
+      squares(rows(device, DType::fp32, tokens, ceil_div(c.hidden, kSquaresGroup))) {
+  if (tokens == 1 || !c.has_v_apart()) return;
+  qk_and_v = rows(device, dtype, tokens, c.qkv_width());
+  bad_head = rows(device, DType::int32, 1, 1);
+  std::vector<int> from;
+  for (int token = 0; token < tokens; ++token) {
+    for (int head = 0; head < c.q_heads + c.kv_heads; ++head)
+      from.push_back(token * (c.q_heads + c.kv_heads) + head);
+    for (int head = 0; head < c.kv_heads; ++head)
+      from.push_back(tokens * (c.q_heads + c.kv_heads) + token * c.kv_heads + head);
+  }
+  heads = uploaded(device, std::as_bytes(std::span(from)));
+}
 
 Assembly::Assembly(const ModelConfig& config, const Weights& weights, const float* inv_freq, PlanBook& book,
                    const Activations& activations, int tokens, const Fusion& fusion)
@@ -59,7 +72,7 @@ Assembly::Assembly(const ModelConfig& config, const Weights& weights, const floa
       problems_(book.ops(), config, weights.dtype) {}
 
 void Assembly::linear(const Problem& problem, const void* x, const Matrix& weight, const Buffer& bias,
-                      void* y, Output output, const void* norm_weight, const void* residual,
+                      void* y, std::vector<Output> outputs, const void* norm_weight, const void* residual,
                       const NextGemm& next) {
   auto entry = book_.get(with_weights(problem, weight.format));
   const LinearArgs args{.x = x,
@@ -82,7 +95,7 @@ void Assembly::linear(const Problem& problem, const void* x, const Matrix& weigh
     all.next_rows =
         static_cast<int>(next.weight->weight.bytes() / static_cast<std::size_t>(all.next_row_bytes));
   }
-  calls_.push_back({std::move(entry), args_of(problem, all, weight), {std::move(output)}, layer_});
+  calls_.push_back({std::move(entry), args_of(problem, all, weight), std::move(outputs), layer_});
 }
 
 void Assembly::linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
@@ -91,11 +104,11 @@ void Assembly::linear_to_residual(int layer, const char* name, const char* norm,
   const Activations& a = activations_;
   if (fusion_.norm || fusion_.split_norm) {
     linear(problem, x, weight, bias, a.residual.data(),
-           output(layer, norm, a.residual, config_.hidden, "residual"), norm_weight.data(), a.residual.data(),
-           next);
+           {output(layer, norm, a.residual, config_.hidden, "residual")}, norm_weight.data(),
+           a.residual.data(), next);
   } else {
-    linear(problem, x, weight, bias, a.rows_b.data(), output(layer, name, a.rows_b, config_.hidden), nullptr,
-           nullptr, {});
+    linear(problem, x, weight, bias, a.rows_b.data(), {output(layer, name, a.rows_b, config_.hidden)},
+           nullptr, nullptr, {});
     add_norm(layer, norm, norm_weight);
   }
 }
@@ -170,10 +183,32 @@ void Assembly::qkv(int layer) {
   layer_ = layer;
   const LayerWeights& w = weights_.layers[layer];
   const Activations& a = activations_;
-  const Problem problem = problems_.qkv(tokens_, layer == 0 && fusion_.split_norm ? Fusion{} : fusion_);
-  linear(problem, rows_of(a, problem), w.qkv, {}, a.wide.data(),
-         output(layer, "linear_qkv", a.wide, config_.qkv_width()), w.input_norm.data(), nullptr,
-         {&w.o, config_.q_width()});
+  const Fusion fusion = layer == 0 && fusion_.split_norm ? Fusion{} : fusion_;
+  const Problem problem = problems_.qkv(tokens_, fusion, layer);
+  const void* x = rows_of(a, problem);
+  const std::vector<Output> outputs = {output(layer, "linear_qkv", a.wide, config_.qkv_width())};
+  const NextGemm o{&w.o, config_.q_width()};
+  const std::optional<Problem> v = problems_.v(tokens_, fusion, layer);
+  if (!v) {
+    linear(problem, x, w.qkv, {}, a.wide.data(), outputs, w.input_norm.data(), nullptr, o);
+    return;
+  }
+  // The two matrices write q and k, and v, of all tokens. Of one token these are the row of qkv; of more, a
+  // gather of heads makes the rows.
+  const bool joins = tokens_ > 1;
+  auto* qk = (joins ? a.qk_and_v : a.wide).as<std::byte>();
+  const std::int64_t tokens = joins ? a.tokens : 1, heads = config_.q_heads + 2 * config_.kv_heads;
+  linear(problem, x, w.qkv, {}, qk, {}, w.input_norm.data(), nullptr, {&w.v, config_.hidden});
+  linear(*v, x, w.v, {}, qk + tokens * problem["out"] * static_cast<int>(size_of(weights_.dtype)),
+         joins ? std::vector<Output>() : outputs, w.input_norm.data(), nullptr, o);
+  if (!joins) return;
+  add(book_.get(problems_.gather_heads(tokens_ * heads, tokens * heads), true),
+      EmbeddingArgs{.ids = a.heads.as<int>(),
+                    .table = a.qk_and_v.data(),
+                    .y = a.wide.data(),
+                    .bad_token = a.bad_head.as<int>(),
+                    .tokens = static_cast<int>(tokens_ * heads)},
+      outputs);
 }
 
 void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
@@ -281,22 +316,22 @@ void Assembly::finish_layer(int layer) {
   const bool last = index + 1 == weights_.layers.size();
   const Activations& a = activations_;
   if (!fusion_.o)
-    linear_to_residual(layer, "linear_o", "add_rms_norm_attention", problems_.o(tokens_, fusion_),
+    linear_to_residual(layer, "linear_o", "add_rms_norm_attention", problems_.o(tokens_, fusion_, layer),
                        a.rows_a.data(), w.o, w.o_bias, w.attention_norm, {&w.gate_up, config_.hidden});
-  const Problem gate_up = problems_.gate_up(tokens_, fusion_);
+  const Problem gate_up = problems_.gate_up(tokens_, fusion_, layer);
   const NextGemm down{&w.down, config_.intermediate};
   if (fusion_.swiglu) {
     linear(gate_up, rows_of(a, gate_up), w.gate_up, w.gate_up_bias, a.inner.data(),
-           output(layer, "swiglu", a.inner, config_.intermediate), w.attention_norm.data(), nullptr, down);
+           {output(layer, "swiglu", a.inner, config_.intermediate)}, w.attention_norm.data(), nullptr, down);
   } else {
     linear(gate_up, rows_of(a, gate_up), w.gate_up, w.gate_up_bias, a.wide.data(),
-           output(layer, "linear_gate_up", a.wide, 2LL * config_.intermediate), w.attention_norm.data(),
+           {output(layer, "linear_gate_up", a.wide, 2LL * config_.intermediate)}, w.attention_norm.data(),
            nullptr, down);
     add(book_.get(problems_.swiglu(tokens_)),
         SwigluArgs{.gate_up = a.wide.data(), .y = a.inner.data(), .tokens = tokens_},
         {output(layer, "swiglu", a.inner, config_.intermediate)});
   }
-  linear_to_residual(layer, "linear_down", "add_rms_norm_mlp", problems_.down(tokens_, fusion_),
+  linear_to_residual(layer, "linear_down", "add_rms_norm_mlp", problems_.down(tokens_, fusion_, layer),
                      a.inner.data(), w.down, w.down_bias,
                      last ? weights_.final_norm : weights_.layers[index + 1].input_norm,
                      last ? NextGemm{} : NextGemm{&weights_.layers[index + 1].qkv, config_.hidden});

@@ -14,11 +14,16 @@ namespace warptune {
 /// The activations of `tokens` rows. `rows_a` holds what a layer's next matrix reads.
 struct Activations {
   Activations(Device& device, const ModelConfig& config, DType dtype, int tokens);
+  int tokens;
   Buffer residual;        // [tokens, hidden]: the residual stream
   Buffer rows_a, rows_b;  // [tokens, max(hidden, q_heads * head_dim)], [tokens, hidden]
   Buffer wide;            // [tokens, max(qkv, 2 * intermediate)]
   Buffer inner;           // [tokens, max(q, intermediate)]
   Buffer squares;  // [tokens, hidden / kSquaresGroup] fp32, of the residual stream, where a norm is split
+  // For more than one token, where v is a matrix of its own in some layer:
+  Buffer qk_and_v;  // [tokens, q + k], then [tokens, v]
+  Buffer heads;     // [tokens, q_heads + 2 * kv_heads] int32: where qk_and_v has the heads of qkv
+  Buffer bad_head;  // [1] int32, as op embedding has it
 };
 
 /// Device arrays with the sequence and position of each row.
@@ -88,7 +93,8 @@ class Assembly {
   /// `problem`: but for the format of `weight`. `norm_weight` and `residual`: null where the problem has no
   /// such prologue or epilogue. A kernel may prefetch the weights of `next`.
   void linear(const Problem& problem, const void* x, const Matrix& weight, const Buffer& bias, void* y,
-              Output output, const void* norm_weight, const void* residual, const NextGemm& next);
+              std::vector<Output> outputs, const void* norm_weight, const void* residual,
+              const NextGemm& next);
   /// A GEMM that ends in the residual stream, and the norm that follows; `norm` names both.
   void linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
                           const void* x, const Matrix& weight, const Buffer& bias, const Buffer& norm_weight,

@@ -237,7 +237,8 @@ QuantizationConfig quantization_of(const ModelConfig& c, const std::map<std::str
   };
   for (int layer = 0; layer < c.layers; ++layer) {
     const LayerModules modules = layer_modules(c, layer);
-    for (const Modules* matrix : {&modules.qkv, &modules.o, &modules.gate_up, &modules.down}) add(*matrix);
+    for (const Modules* matrix : {&modules.qk, &modules.v, &modules.o, &modules.gate_up, &modules.down})
+      add(*matrix);
   }
   if (!c.tied_embeddings) add(head_module(c));
   QuantizationConfig quantization{.method = "gguf"};
@@ -278,7 +279,7 @@ GgufModel::GgufModel(const std::filesystem::path& path) : file_(path) {
     const auto expect = [&](const Modules& matrix, bool bias) {
       for (const auto& part : matrix.parts) expect_presence(tensors_, part.first + ".bias", bias, origin);
     };
-    expect(m.qkv, config_.qkv_bias);
+    expect(m.qkv(), config_.qkv_bias);
     expect(m.o, config_.o_bias);
     expect(m.gate_up, config_.mlp_bias);
     expect(m.down, config_.mlp_bias);

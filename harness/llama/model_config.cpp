@@ -139,13 +139,20 @@ ModelConfig parse_model_config(std::string_view text, const std::string& origin)
 }
 
 bool ModelConfig::has_mixed_formats() const {
-  const LayerFormats same{weights, weights, weights, weights};
+  const LayerFormats same = LayerFormats::all(weights);
   return std::ranges::any_of(layer_formats, [&](const LayerFormats& layer) { return layer != same; });
 }
 
 LayerFormats ModelConfig::formats_of(int layer) const {
-  if (layer_formats.empty()) return {weights, weights, weights, weights};
-  return layer_formats[layer];
+  return layer_formats.empty() ? LayerFormats::all(weights) : layer_formats[layer];
+}
+
+std::vector<int> ModelConfig::layers_of_each_format() const {
+  std::vector<int> layers = {0};
+  for (int layer = 1; layer < static_cast<int>(layer_formats.size()); ++layer)
+    if (std::ranges::none_of(layers, [&](int i) { return formats_of(i) == formats_of(layer); }))
+      layers.push_back(layer);
+  return layers;
 }
 
 float ModelConfig::attention_scale(int layer) const {
@@ -156,6 +163,8 @@ float ModelConfig::attention_scale(int layer) const {
 }
 
 ModelConfig in_format(ModelConfig config, const WeightFormat& format) {
+  if (format == config.weights) return config;
+  if (with_fp8_activations(config).weights == format) return with_fp8_activations(config);
   config.weights = format;
   config.layer_formats.clear();
   return config;
@@ -165,7 +174,7 @@ ModelConfig with_fp8_activations(ModelConfig config) {
   const auto set = [](WeightFormat& format) { format.fp8_activations = format.weights == kWeightsFp8; };
   set(config.weights);
   for (LayerFormats& layer : config.layer_formats)
-    for (WeightFormat* format : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) set(*format);
+    for (WeightFormat* format : {&layer.qk, &layer.v, &layer.o, &layer.gate_up, &layer.down}) set(*format);
   return config;
 }
 

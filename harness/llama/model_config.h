@@ -1,6 +1,7 @@
 #pragma once
 // The shape of a LLaMA, or of a family that differs in a few facts: from a Hugging Face
 // config.json, or one of the presets.
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,9 +17,13 @@
 
 namespace warptune {
 
-/// How the matrices of a layer are stored.
+/// How the matrices of a layer are stored. Where v has another format than q and k, it is a matrix of its
+/// own.
 struct LayerFormats {
-  WeightFormat qkv = {}, o = {}, gate_up = {}, down = {};
+  WeightFormat qk = {}, v = {}, o = {}, gate_up = {}, down = {};
+  bool has_v_apart() const { return v != qk; }
+  /// All of the same format.
+  static LayerFormats all(const WeightFormat& f) { return {f, f, f, f, f}; }
   bool operator==(const LayerFormats&) const = default;
 };
 
@@ -97,14 +102,18 @@ struct ModelConfig {
   /// Whether matrices of the layers have another format than `weights`.
   bool has_mixed_formats() const;
   LayerFormats formats_of(int layer) const;
+  /// The first layer of each combination of formats.
+  std::vector<int> layers_of_each_format() const;
+  bool has_v_apart() const { return std::ranges::any_of(layer_formats, &LayerFormats::has_v_apart); }
   bool rotates(int layer) const { return no_rope.empty() || !no_rope[layer]; }
   /// What multiplies q . k in a layer.
   float attention_scale(int layer) const;
   int qkv_width() const { return (q_heads + 2 * kv_heads) * head_dim; }
+  int kv_width() const { return kv_heads * head_dim; }
   int q_width() const { return q_heads * head_dim; }
 };
 
-/// The model with all matrices of its layers in this format.
+/// The model with all matrices of its layers in this format. That of `config` leaves them as they are stored.
 ModelConfig in_format(ModelConfig config, const WeightFormat& format);
 /// The same model, whose GEMMs on weights of fp8 round their activations (WeightFormat::fp8_activations).
 ModelConfig with_fp8_activations(ModelConfig config);

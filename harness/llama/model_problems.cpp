@@ -92,6 +92,10 @@ Problem ModelProblems::embedding(std::int64_t tokens) const {
 Problem ModelProblems::gather(std::int64_t tokens, std::int64_t rows) const {
   return make("embedding", {{"tokens", str(tokens)}, {"vocab", str(rows)}, {"hidden", str(config_.hidden)}});
 }
+Problem ModelProblems::gather_heads(std::int64_t tokens, std::int64_t rows) const {
+  return make("embedding",
+              {{"tokens", str(tokens)}, {"vocab", str(rows)}, {"hidden", str(config_.head_dim)}});
+}
 Problem ModelProblems::rms_norm(std::int64_t tokens) const {
   return make("rms_norm", {{"tokens", str(tokens)}, {"hidden", str(config_.hidden)}});
 }
@@ -126,29 +130,32 @@ Problem ModelProblems::linear(std::int64_t tokens, std::int64_t in, std::int64_t
                          {"prologue", prologue},
                          {"epilogue", epilogue}});
 }
-Problem ModelProblems::layer_linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias,
-                                    const char* prologue, const char* epilogue) const {
-  // A file with several formats has another one where this one does not divide the columns.
-  const bool has_other = !config_.layer_formats.empty() && in % config_.weights.unit_columns() != 0;
-  return with_weights(linear(tokens, in, out, bias, prologue, epilogue),
-                      has_other ? WeightFormat{} : config_.weights);
+Problem ModelProblems::qkv(std::int64_t tokens, const Fusion& fusion, int layer) const {
+  const LayerFormats formats = config_.formats_of(layer);
+  const int rows = config_.qkv_width() - (formats.has_v_apart() ? config_.kv_width() : 0);
+  return with_weights(linear(tokens, config_.hidden, rows, false, norm_before(fusion)), formats.qk);
 }
-Problem ModelProblems::qkv(std::int64_t tokens, const Fusion& fusion) const {
-  return layer_linear(tokens, config_.hidden, config_.qkv_width(), false, norm_before(fusion));
+std::optional<Problem> ModelProblems::v(std::int64_t tokens, const Fusion& fusion, int layer) const {
+  const LayerFormats formats = config_.formats_of(layer);
+  if (!formats.has_v_apart()) return std::nullopt;
+  return with_weights(linear(tokens, config_.hidden, config_.kv_width(), false, norm_before(fusion)),
+                      formats.v);
 }
-Problem ModelProblems::o(std::int64_t tokens, const Fusion& fusion) const {
-  return layer_linear(tokens, config_.q_width(), config_.hidden, config_.o_bias, "none",
-                      residual_after(fusion));
+Problem ModelProblems::o(std::int64_t tokens, const Fusion& fusion, int layer) const {
+  return with_weights(
+      linear(tokens, config_.q_width(), config_.hidden, config_.o_bias, "none", residual_after(fusion)),
+      config_.formats_of(layer).o);
 }
-Problem ModelProblems::gate_up(std::int64_t tokens, const Fusion& fusion) const {
-  if (fusion.swiglu)
-    return layer_linear(tokens, config_.hidden, config_.intermediate, false, norm_before(fusion), "swiglu");
-  return layer_linear(tokens, config_.hidden, 2LL * config_.intermediate, config_.mlp_bias,
-                      norm_before(fusion));
+Problem ModelProblems::gate_up(std::int64_t tokens, const Fusion& fusion, int layer) const {
+  const std::int64_t rows = (fusion.swiglu ? 1LL : 2LL) * config_.intermediate;
+  return with_weights(linear(tokens, config_.hidden, rows, !fusion.swiglu && config_.mlp_bias,
+                             norm_before(fusion), fusion.swiglu ? "swiglu" : "none"),
+                      config_.formats_of(layer).gate_up);
 }
-Problem ModelProblems::down(std::int64_t tokens, const Fusion& fusion) const {
-  return layer_linear(tokens, config_.intermediate, config_.hidden, config_.mlp_bias, "none",
-                      residual_after(fusion));
+Problem ModelProblems::down(std::int64_t tokens, const Fusion& fusion, int layer) const {
+  return with_weights(
+      linear(tokens, config_.intermediate, config_.hidden, config_.mlp_bias, "none", residual_after(fusion)),
+      config_.formats_of(layer).down);
 }
 Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const {
   return with_weights(linear(tokens, config_.hidden, head_rows(config_), false, norm_before(fusion),
@@ -157,16 +164,20 @@ Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const 
 }
 std::vector<Problem> ModelProblems::layer_gemms(std::int64_t tokens, const Fusion& fusion) const {
   const bool apart = !fusion.norm && !fusion.split_norm;
-  std::vector<Problem> problems = {qkv(tokens, fusion)};
+  std::vector<Problem> problems;
   const auto add_residual = [&] {
     if (apart) std::ranges::move(add_to_residual(tokens), std::back_inserter(problems));
   };
-  if (!fusion.o) problems.push_back(o(tokens, fusion));
-  add_residual();
-  problems.push_back(gate_up(tokens, fusion));
-  if (!fusion.swiglu) problems.push_back(swiglu(tokens));
-  problems.push_back(down(tokens, fusion));
-  add_residual();
+  for (const int layer : config_.layers_of_each_format()) {
+    problems.push_back(qkv(tokens, fusion, layer));
+    if (auto apart_v = v(tokens, fusion, layer)) problems.push_back(std::move(*apart_v));
+    if (!fusion.o) problems.push_back(o(tokens, fusion, layer));
+    add_residual();
+    problems.push_back(gate_up(tokens, fusion, layer));
+    if (!fusion.swiglu) problems.push_back(swiglu(tokens));
+    problems.push_back(down(tokens, fusion, layer));
+    add_residual();
+  }
   return problems;
 }
 Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch, std::int64_t positions) const {
@@ -292,7 +303,7 @@ bool PromptChunk::uneven() const {
 
 std::int64_t activation_bytes(const ModelConfig& c, DType dtype) {
   return (3LL * c.hidden + std::max(2 * c.intermediate, c.qkv_width()) +
-          std::max(c.intermediate, c.q_width())) *
+          std::max(c.intermediate, c.q_width()) + (c.has_v_apart() ? c.qkv_width() : 0)) *
          static_cast<std::int64_t>(size_of(dtype));
 }
 
@@ -338,7 +349,15 @@ int launches_of(const ModelConfig& config, const Problem& problem) {
   constexpr std::array<std::string_view, 6> kOnce = {"embedding", "rms_norm", "all_gather",
                                                      "argmax",    "top_k",    "advance"};
   const bool is_lm_head = problem.op == "linear" && problem["out"] == head_rows(config);
-  return is_lm_head || contains(kOnce, problem.op) ? 1 : config.layers;
+  if (is_lm_head || contains(kOnce, problem.op)) return 1;
+  if (problem.op != "linear" || !config.has_mixed_formats()) return config.layers;
+  const auto has_its_format = [&](const LayerFormats& f) {
+    return std::ranges::any_of(
+        std::array{f.qk, f.v, f.o, f.gate_up, f.down}, [&](const WeightFormat& format) {
+          return problem["in"] % format.unit_columns() == 0 && with_weights(problem, format) == problem;
+        });
+  };
+  return static_cast<int>(std::ranges::count_if(config.layer_formats, has_its_format));
 }
 
 std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& config, DType dtype, int batch,

@@ -2,6 +2,7 @@
 // The problems that a model's decode step and prefill solve. The model looks up its plans by the same
 // problems that sweeps tune.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -30,8 +31,9 @@ class ModelProblems {
       : ops_(ops), config_(config), dtype_(dtype), kv_(kv) {}
 
   Problem embedding(std::int64_t tokens) const;
-  /// Row gather by the embedding op: `tokens` of `rows` rows of hidden states.
+  /// Row gathers by the embedding op: `tokens` of `rows` rows of hidden states, or so many heads.
   Problem gather(std::int64_t tokens, std::int64_t rows) const;
+  Problem gather_heads(std::int64_t tokens, std::int64_t rows) const;
   Problem rms_norm(std::int64_t tokens) const;
   Problem add_rms_norm(std::int64_t tokens) const;
   /// The sum over ranks of what goes to the residual stream.
@@ -45,13 +47,17 @@ class ModelProblems {
   /// On weights that are not quantized.
   Problem linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias = false,
                  const char* prologue = "none", const char* epilogue = "none") const;
-  /// The first layer's qkv follows no GEMM: with a split norm it is that of {}.
-  Problem qkv(std::int64_t tokens, const Fusion& fusion = {}) const;
-  Problem o(std::int64_t tokens, const Fusion& fusion = {}) const;
-  Problem gate_up(std::int64_t tokens, const Fusion& fusion = {}) const;
-  Problem down(std::int64_t tokens, const Fusion& fusion = {}) const;
+  /// The GEMMs of a layer, on weights in its formats. The first layer's qkv follows no GEMM: with a split
+  /// norm it is that of {}. Without v where that is apart.
+  Problem qkv(std::int64_t tokens, const Fusion& fusion = {}, int layer = 0) const;
+  /// None where v is a part of qkv.
+  std::optional<Problem> v(std::int64_t tokens, const Fusion& fusion = {}, int layer = 0) const;
+  Problem o(std::int64_t tokens, const Fusion& fusion = {}, int layer = 0) const;
+  Problem gate_up(std::int64_t tokens, const Fusion& fusion = {}, int layer = 0) const;
+  Problem down(std::int64_t tokens, const Fusion& fusion = {}, int layer = 0) const;
   Problem lm_head(std::int64_t tokens, const Fusion& fusion = {}) const;
-  /// The norms, GEMMs and swiglu of a layer, in their order.
+  /// The norms, GEMMs and swiglu of a layer, in their order, for each combination of formats that layers
+  /// have.
   std::vector<Problem> layer_gemms(std::int64_t tokens, const Fusion& fusion) const;
   /// `positions`: for which the cache has room; beyond kNearPositions kernels reduce angles in fp64.
   Problem rope_append(std::int64_t tokens, std::int64_t batch, std::int64_t positions) const;
@@ -83,9 +89,6 @@ class ModelProblems {
   Problem advance(std::int64_t batch) const;
 
  private:
-  /// A matrix of a layer.
-  Problem layer_linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias,
-                       const char* prologue, const char* epilogue = "none") const;
   Problem make(const char* op, const std::vector<std::pair<std::string, std::string>>& dims) const;
 
   const OpTable& ops_;
@@ -124,7 +127,8 @@ std::int64_t prompt_pieces(const ModelConfig& config, DType dtype, std::int64_t 
 /// Bytes of one token's activations.
 std::int64_t activation_bytes(const ModelConfig& config, DType dtype);
 
-/// How often a decode step or a prefill launches a problem of the model: once per layer, or once.
+/// How often a decode step or a prefill launches a problem of the model: once per layer, or once; where
+/// formats are mixed, in at most so many layers.
 int launches_of(const ModelConfig& config, const Problem& problem);
 
 /// Every distinct problem of a decode step at each context (to its bucket), greedy and top-k 50.

@@ -77,7 +77,7 @@ std::map<std::string, Linear> linears_of(const ModelConfig& c) {
   std::map<std::string, Linear> linears;
   for (int layer = 0; layer < c.layers; ++layer) {
     const LayerModules m = layer_modules(c, layer);
-    for (const auto& [parts, columns] : {m.qkv, m.o, m.gate_up, m.down})
+    for (const auto& [parts, columns] : {m.qk, m.v, m.o, m.gate_up, m.down})
       for (const auto& [module, rows] : parts)
         linears[module + ".weight"] = {module, rows.count, columns.count};
   }

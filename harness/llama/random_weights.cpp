@@ -164,7 +164,8 @@ Weights random_weights(Device& device, const ModelConfig& c, DType dtype, std::u
     LayerWeights l;
     l.input_norm = random.ones(c.hidden);
     const LayerFormats formats = c.formats_of(i);
-    l.qkv = random.matrix(formats.qkv, slices.qkv);
+    l.qkv = random.matrix(formats.qk, formats.has_v_apart() ? slices.qk : slices.qkv);
+    if (formats.has_v_apart()) l.v = random.matrix(formats.v, slices.v);
     l.o = random.matrix(formats.o, slices.o, branch);
     // One of the ranks adds it.
     const auto bias_of_sum = [&] {

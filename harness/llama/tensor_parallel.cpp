@@ -27,9 +27,9 @@ void expect_whole_groups(const ModelConfig& part) {
     const LayerFormats formats = part.formats_of(layer);
     expect(formats.o, part.q_width(), "columns of o");
     expect(formats.down, part.intermediate, "columns of down");
-    if (formats.qkv.weights != kWeightsFp8) continue;  // which has a scale for as many rows
-    expect(formats.qkv, part.q_width(), "rows of q");
-    expect(formats.qkv, part.kv_heads * part.head_dim, "rows of k");
+    if (formats.qk.weights != kWeightsFp8) continue;  // which has a scale for as many rows
+    expect(formats.qk, part.q_width(), "rows of q");
+    expect(formats.qk, part.kv_width(), "rows of k");
   }
 }
 
@@ -74,12 +74,17 @@ LayerSlices layer_slices(const ModelConfig& c) {
                      kv_heads = is_whole ? c.kv_heads : c.shard.kv_heads,
                      all_inner = is_whole ? inner : c.shard.intermediate;
   const std::int64_t kv_head = rank * kv_heads / c.shard.ranks,  // the first; ranks may share it
-      qkv = (q_heads + 2 * kv_heads) * d;
+      qk = (q_heads + kv_heads) * d, qkv = qk + kv_heads * d;
+  const Slice q_rows = {rank * c.q_width(), c.q_width(), qk},
+              k_rows = {(q_heads + kv_head) * d, c.kv_width(), qk},
+              v_rows = {kv_head * d, c.kv_width(), kv_heads * d};
   return {
-      .qkv = {{{rank * c.q_width(), c.q_width(), qkv},
-               {(q_heads + kv_head) * d, c.kv_heads * d, qkv},
-               {(q_heads + kv_heads + kv_head) * d, c.kv_heads * d, qkv}},
+      .qkv = {{{q_rows.first, q_rows.count, qkv},
+               {k_rows.first, k_rows.count, qkv},
+               {qk + v_rows.first, v_rows.count, qkv}},
               c.hidden},
+      .qk = {{q_rows, k_rows}, c.hidden},
+      .v = {{v_rows}, c.hidden},
       .o = {{c.hidden}, {rank * c.q_width(), c.q_width(), q_heads * d}},
       .gate_up = {{{rank * inner, inner, 2 * all_inner}, {all_inner + rank * inner, inner, 2 * all_inner}},
                   c.hidden},
@@ -118,11 +123,23 @@ Parts parts_of(const std::string& layer, const std::vector<std::string>& names,
 
 }  // namespace
 
+Modules LayerModules::qkv() const {
+  Modules all = qk;
+  all.parts.insert(all.parts.end(), v.parts.begin(), v.parts.end());
+  return all;
+}
+
 LayerModules layer_modules(const ModelConfig& c, int index) {
   const std::string layer = fmt::format("model.layers.{}.", index);
-  const auto [qkv, o, gate_up, down] = layer_slices(c);
-  const std::int64_t q = o.columns.stored, kv = (qkv.rows[0].stored - q) / 2, inner = down.columns.stored;
-  return {.qkv = {parts_of(layer, c.modules.qkv, qkv.rows, {q, kv, kv}), qkv.columns},
+  const auto [qkv, qk, v, o, gate_up, down] = layer_slices(c);
+  const std::int64_t q = o.columns.stored, kv = v.rows[0].stored, inner = down.columns.stored;
+  Parts parts = parts_of(layer, c.modules.qkv, qkv.rows, {q, kv, kv}), of_v;
+  if (c.modules.qkv.size() > 1) {
+    of_v = {std::move(parts.back())};
+    parts.pop_back();
+  }
+  return {.qk = {std::move(parts), c.hidden},
+          .v = {std::move(of_v), c.hidden},
           .o = {{{layer + "self_attn.o_proj", o.rows[0]}}, o.columns},
           .gate_up = {parts_of(layer, c.modules.gate_up, gate_up.rows, {inner, inner}), gate_up.columns},
           .down = {{{layer + "mlp.down_proj", down.rows[0]}}, down.columns}};

@@ -42,7 +42,7 @@ std::shared_ptr<const StoredTensor> sliced(const StoredTensor& tensor, const Sli
                                            const Slice& columns);
 
 /// Rows and columns of a matrix of the whole model. Rows of qkv are those of q, of k and of v, of gate_up
-/// those of gate and of up, as ranges of the one matrix.
+/// those of gate and of up, as ranges of the one matrix; qk and v are the two parts of qkv.
 struct MatrixSlice {
   std::vector<Slice> rows;
   Slice columns;
@@ -54,7 +54,7 @@ struct MatrixSlice {
   bool has_all_rows() const { return row_count() == rows[0].stored; }
 };
 struct LayerSlices {
-  MatrixSlice qkv, o, gate_up, down;
+  MatrixSlice qkv, qk, v, o, gate_up, down;
 };
 LayerSlices layer_slices(const ModelConfig& config);
 MatrixSlice head_slice(const ModelConfig& config);
@@ -69,8 +69,10 @@ struct Modules {
   Slice columns;
 };
 
+/// Where one module holds q, k and v, it is in `qk`, and `v` has no parts.
 struct LayerModules {
-  Modules qkv, o, gate_up, down;
+  Modules qk, v, o, gate_up, down;
+  Modules qkv() const;
 };
 
 LayerModules layer_modules(const ModelConfig& config, int layer);

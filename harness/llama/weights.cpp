@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <tuple>
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
@@ -223,7 +224,9 @@ Buffer uploaded(Device& device, std::span<const std::byte> bytes) {
 double weight_bytes(const ModelConfig& c, DType dtype) {
   const double hidden = c.hidden;
   const auto layer = [&](const LayerFormats& f) {
-    return matrix_bytes(f.qkv, dtype, c.qkv_width(), c.hidden) +
+    const int apart = f.has_v_apart() ? c.kv_width() : 0;
+    return matrix_bytes(f.qk, dtype, c.qkv_width() - apart, c.hidden) +
+           (apart > 0 ? matrix_bytes(f.v, dtype, apart, c.hidden) : 0) +
            matrix_bytes(f.o, dtype, c.hidden, c.q_width()) +
            matrix_bytes(f.gate_up, dtype, 2LL * c.intermediate, c.hidden) +
            matrix_bytes(f.down, dtype, c.hidden, c.intermediate);
@@ -257,8 +260,16 @@ ModelConfig read_model(const std::filesystem::path& folder) {
   };
   for (int i = 0; i < c.layers; ++i) {
     const LayerModules m = layer_modules(c, i);
-    const LayerFormats layer{format_of(m.qkv), format_of(m.o), format_of(m.gate_up), format_of(m.down)};
-    for (const WeightFormat& format : {layer.o, layer.qkv, layer.down, layer.gate_up})
+    LayerFormats layer{.qk = format_of(m.qk),
+                       .o = format_of(m.o),
+                       .gate_up = format_of(m.gate_up),
+                       .down = format_of(m.down)};
+    layer.v = m.v.parts.empty() ? layer.qk : format_of(m.v);
+    // Zero points that are all 8 are none, except in a matrix with others.
+    const auto [zeros_of_qk, zeros_of_v] = std::pair(layer.qk.zeros, layer.v.zeros);
+    layer.qk.zeros = layer.v.zeros = zeros_of_qk || zeros_of_v;
+    if (layer.has_v_apart()) std::tie(layer.qk.zeros, layer.v.zeros) = std::pair(zeros_of_qk, zeros_of_v);
+    for (const WeightFormat& format : {layer.o, layer.qk, layer.v, layer.down, layer.gate_up})
       if (!c.weights.quantized()) c.weights = format;
     c.layer_formats.push_back(layer);
   }
@@ -287,14 +298,16 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
     const LayerModules m = layer_modules(c, i);
     LayerWeights l;
     l.input_norm = loader.vector(layer + "input_layernorm.weight", c.hidden);
-    l.qkv = loader.modules(m.qkv, c.weights);
+    const bool has_v_apart = c.formats_of(i).has_v_apart();
+    l.qkv = loader.modules(has_v_apart ? m.qk : m.qkv(), c.weights);
+    if (has_v_apart) l.v = loader.modules(m.v, c.weights);
     l.o = loader.modules(m.o, c.weights);
     // `once`: one of the ranks adds it, the others add 0.
     const auto bias = [&](bool has, const Modules& modules, bool once) {
       if (!has) return Buffer();
       return loader.load(with_suffix(modules.parts, ".bias"), 0, once && c.shard.rank > 0 ? 0 : 1);
     };
-    l.qkv_bias = bias(c.qkv_bias, m.qkv, false);
+    l.qkv_bias = bias(c.qkv_bias, m.qkv(), false);
     l.o_bias = bias(c.o_bias, m.o, true);
     l.gate_up_bias = bias(c.mlp_bias, m.gate_up, false);
     l.down_bias = bias(c.mlp_bias, m.down, true);

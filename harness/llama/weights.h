@@ -20,12 +20,13 @@ struct Matrix {
 
 /// Biases are empty buffers where the model has none.
 struct LayerWeights {
-  Buffer input_norm;      // [hidden]
-  Matrix qkv;             // [q_heads + 2 * kv_heads, head_dim, hidden]: q, then k, then v
-  Buffer qkv_bias;        // [q_heads + 2 * kv_heads, head_dim]
-  Buffer qk_norm;         // [2, head_dim]: weights of the norms of q and of k; empty where there are none
-  Matrix o;               // [hidden, q_heads * head_dim]
-  Buffer o_bias;          // [hidden]
+  Buffer input_norm;  // [hidden]
+  Matrix qkv;         // [q_heads + 2 * kv_heads, head_dim, hidden]: q, then k, then v unless that is apart
+  Matrix v;           // [kv_heads, head_dim, hidden], where its format is another than that of q and k
+  Buffer qkv_bias;    // [q_heads + 2 * kv_heads, head_dim]
+  Buffer qk_norm;     // [2, head_dim]: weights of the norms of q and of k; empty where there are none
+  Matrix o;           // [hidden, q_heads * head_dim]
+  Buffer o_bias;      // [hidden]
   Buffer attention_norm;  // [hidden], before the MLP
   Matrix gate_up;         // [2 * intermediate, hidden]: gate, then up
   Buffer gate_up_bias;    // [2 * intermediate]

@@ -150,11 +150,12 @@ std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& n
   limit("batch", batches, kMaxStepBatch);
   limit("context", contexts, kMaxStepContext);
   std::vector<StepItem> steps;
-  for (const WeightFormat& format : weights_of(yaml, node, step.spec.model))
+  const ModelConfig model = step.spec.model;
+  for (const WeightFormat& format : weights_of(yaml, node, model))
     for (const DType dtype : dtypes)
       for (const std::int64_t batch : batches)
         for (const std::int64_t context : distinct_buckets(contexts)) {
-          step.spec.model = in_format(step.spec.model, format);
+          step.spec.model = in_format(model, format);
           step.spec.dtype = dtype;
           step.spec.batch = static_cast<int>(batch);
           step.spec.context = static_cast<int>(context);

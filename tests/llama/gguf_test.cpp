@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 
 #include "harness/core/error.h"
 #include "harness/llama/decode_report.h"
@@ -33,17 +34,24 @@ void expect_golden(const std::string& name, const std::string& where, DType dtyp
   SCOPED_TRACE(name + (naive ? " naive" : ""));
   const auto device = open_device(where);
   const ModelConfig config = read_model(file_of(name));
-  const Golden golden = read_golden(file_of(name).parent_path() / "golden.safetensors");
+  const Golden all = read_golden(file_of(name).parent_path() / "golden.safetensors");
+  Golden last = all;  // one sequence, whose steps have one token
+  last.prompts = {all.prompts.back()};
+  last.tokens = {all.tokens.back()};
+  last.logits.assign(all.logits.end() - static_cast<std::ptrdiff_t>(all.logits.size() / all.prompts.size()),
+                     all.logits.end());
   const Weights weights = load_weights(*device, config, dtype, file_of(name));
   PlanBook book(ops(), *device, {.naive = naive});
-  Model model(*device, config, weights, book,
-              {.batch = static_cast<int>(golden.prompts.size()),
-               .capacity = 64,
-               .positions = 30 + golden.steps(),  // LongRoPE has its short factors
-               .max_steps = golden.steps(),
-               .graph = !naive});
-  const Agreement agreement = check_golden(model, golden);
-  EXPECT_TRUE(agreement.ok()) << agreement.summary();
+  for (const Golden& golden : {all, last}) {
+    Model model(*device, config, weights, book,
+                {.batch = static_cast<int>(golden.prompts.size()),
+                 .capacity = 64,
+                 .positions = 30 + golden.steps(),  // LongRoPE has its short factors
+                 .max_steps = golden.steps(),
+                 .graph = !naive});
+    const Agreement agreement = check_golden(model, golden);
+    EXPECT_TRUE(agreement.ok()) << agreement.summary();
+  }
 }
 
 class GgufGolden : public ::testing::TestWithParam<GoldenRun> {};
@@ -71,7 +79,10 @@ INSTANTIATE_TEST_SUITE_P(Files, GgufGoldenGpu,
 TEST(Gguf, MatricesThatKernelsTakeKeepTheirFormat) {
   const ModelConfig q4 = read_model(file_of("llama_q4_0"));
   EXPECT_EQ(q4.weights.str(), "int4:group=32");
-  EXPECT_FALSE(q4.formats_of(1).qkv.quantized()) << "v is Q8_0, q and k are Q4_0";
+  EXPECT_FALSE(q4.formats_of(0).has_v_apart());
+  EXPECT_EQ(q4.formats_of(1).qk.str(), "int4:group=32");
+  EXPECT_EQ(q4.formats_of(1).v.str(), "int8:group=32");
+  EXPECT_FALSE(q4.formats_of(1).gate_up.quantized()) << "gate is Q4_0, up is Q8_0";
   EXPECT_EQ(q4.formats_of(1).down.str(), "int4:group=32");
   EXPECT_FALSE(q4.head_format.quantized());
   const ModelConfig q8 = read_model(file_of("qwen2_q8_0"));
@@ -82,7 +93,42 @@ TEST(Gguf, MatricesThatKernelsTakeKeepTheirFormat) {
   EXPECT_EQ(q4_k.formats_of(0).gate_up.str(), "q4_k");
   EXPECT_EQ(q4_k.formats_of(0).down.str(), "q6_k");
   EXPECT_EQ(q4_k.head_format.str(), "q6_k");
-  EXPECT_FALSE(q4_k.formats_of(0).qkv.quantized()) << "v is Q6_K, q and k are Q4_K";
+  EXPECT_EQ(q4_k.formats_of(0).qk.str(), "q4_k");
+  EXPECT_EQ(q4_k.formats_of(0).v.str(), "q6_k");
+}
+
+/// llama2-7b as a file of Q4_K_M: v and down of every second layer in Q6_K.
+ModelConfig q4_k_m() {
+  ModelConfig config = in_format(preset("llama2-7b"), parse_weight_format("q4_k"));
+  for (int layer = 0; layer < config.layers; ++layer) {
+    LayerFormats& formats = config.layer_formats.emplace_back(LayerFormats::all(config.weights));
+    if (layer % 2 == 1) formats.v = formats.down = parse_weight_format("q6_k");
+  }
+  return config;
+}
+
+TEST(Gguf, AStepHasTheProblemsOfAllFormats) {
+  const ModelConfig config = q4_k_m();
+  EXPECT_EQ(config.layers_of_each_format(), (std::vector{0, 1}));
+  std::map<std::string, int> launches;
+  const std::vector<std::int64_t> contexts = {64};
+  for (const Problem& p : decode_problems(ops(), config, DType::bf16, 1, contexts))
+    if (p.op == "linear" && p["prologue"] == 0 && p["epilogue"] == 0)
+      launches[std::to_string(p["in"]) + " to " + std::to_string(p["out"]) + " " +
+               (p["weights"] == 0 ? "same" : p.dims.find("weights")->label)] = launches_of(config, p);
+  const std::map<std::string, int> want = {{"4096 to 12288 q4_k", 32}, {"4096 to 8192 q4_k", 32},
+                                           {"4096 to 4096 q6_k", 16},  {"4096 to 4096 q4_k", 32},
+                                           {"4096 to 22016 q4_k", 32}, {"11008 to 4096 q4_k", 32},
+                                           {"11008 to 4096 q6_k", 16}, {"4096 to 32000 same", 1}};
+  EXPECT_EQ(launches, want) << "a layer counts where one of its matrices has the format";
+}
+
+TEST(Gguf, TheFormatOfTheFileLeavesMatricesAsTheyAre) {
+  const ModelConfig config = q4_k_m();
+  EXPECT_EQ(in_format(config, config.weights).layer_formats, config.layer_formats);
+  EXPECT_TRUE(in_format(config, parse_weight_format("int4")).layer_formats.empty());
+  EXPECT_LT(weight_bytes(in_format(preset("llama2-7b"), config.weights), DType::bf16),
+            weight_bytes(config, DType::bf16));
 }
 
 TEST(Gguf, TheProblemOfTheHeadHasItsFormat) {
@@ -137,9 +183,10 @@ TEST(Gguf, WhatIsDequantizedIsNoted) {
   };
   EXPECT_TRUE(notes("qwen2_q8_0").empty());
   EXPECT_TRUE(notes("qwen3_f16").empty());
-  ASSERT_EQ(notes("llama_q4_k").size(), 1u);
-  EXPECT_NE(notes("llama_q4_k")[0].find("(2 of Q4_K, 1 of Q6_K) are dequantized to bf16"), std::string::npos)
-      << notes("llama_q4_k")[0];
+  EXPECT_TRUE(notes("llama_q4_k").empty());
+  ASSERT_EQ(notes("llama_q4_0").size(), 1u);
+  EXPECT_NE(notes("llama_q4_0")[0].find("(1 of Q4_0, 1 of Q8_0) are dequantized to bf16"), std::string::npos)
+      << notes("llama_q4_0")[0];
 }
 
 /// The bytes of a header, and of data after it.
@@ -251,7 +298,7 @@ TEST(Gguf, DecodesFromTheCommandLine) {
   const auto other = testing::run_shell("{} " + decode + file_of("llama_q4_k").string() +
                                         " --prompt-len 4 --weights int8:group=32");
   EXPECT_EQ(other.code, 2) << other.text;
-  EXPECT_NE(other.text.find("are q6_k"), std::string::npos) << other.text;
+  EXPECT_NE(other.text.find("are q4_k"), std::string::npos) << other.text;
   const auto text = testing::run_shell("{} " + decode + file_of("llama_q4_0").string() + " --prompt hello");
   EXPECT_EQ(text.code, 2);
   EXPECT_NE(text.text.find("--prompt-ids"), std::string::npos) << text.text;
@@ -264,10 +311,20 @@ TEST(Gguf, DecodesFromTheCommandLine) {
 TEST(Gguf, ASweepTakesAFile) {
   const fs::path out = testing::fresh_folder("gguf_tune");
   fs::copy_file(file_of("llama_q4_0"), out / "model.gguf");
-  std::ofstream(out / "s.yaml") << "models: [{model: model.gguf, context: 64}]\ndtypes: [fp32]\n";
-  const auto run = testing::run_shell("{} tune " + (out / "s.yaml").string() +
-                                      " --device host --dry-run --out " + out.string());
-  EXPECT_EQ(run.code, 0) << run.text;
+  std::ofstream(out / "s.yaml")
+      << "device: host\ndtypes: fp32\nmax_configs: 1\nsampling: {min_samples: 6, max_time: 0.002}\nmodels:\n"
+         "  - {model: model.gguf, context: 64, ops: [linear]}\n"
+         "steps:\n  - {model: model.gguf, context: 64, candidates: 1}\n";
+  const auto tuned = testing::run_shell("{} tune " + (out / "s.yaml").string() + " --out " + out.string());
+  EXPECT_EQ(tuned.code, 0) << tuned.text;
+  const std::string v = "linear[tokens=1,in=64,out=64,weights=int8,group=32,dtype=fp32]";
+  EXPECT_NE(tuned.text.find(v), std::string::npos) << tuned.text;
+  const auto decoded =
+      testing::run_shell("{} decode --device host --dtype fp32 --steps 2 --prompt-len 4 --explain --out " +
+                         out.string() + " --model " + (out / "model.gguf").string());
+  EXPECT_EQ(decoded.code, 0) << decoded.text;
+  EXPECT_NE(decoded.text.find(" plans tuned in the step"), std::string::npos) << decoded.text;
+  EXPECT_NE(decoded.text.find("int4:group=32+mixed"), std::string::npos) << decoded.text;
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ TEST(TensorParallel, ThePartOfARankHasItsDims) {
   EXPECT_EQ(part.intermediate, 14336 / 4);
   EXPECT_EQ(part.vocab, 128256);
   EXPECT_EQ(head_rows(part), 128256 / 4);
-  const auto [qkv, o, gate_up, down] = layer_slices(part);
+  const auto [qkv, qk, v, o, gate_up, down] = layer_slices(part);
   EXPECT_EQ(qkv.rows[0].first, 3072);
   EXPECT_EQ(qkv.rows[1].first, 4096 + 768);
   EXPECT_EQ(qkv.rows[2].first, 4096 + 1024 + 768);
@@ -102,7 +102,7 @@ TEST(TensorParallel, ThePartOfARankHasItsDims) {
   EXPECT_EQ(o.columns.first, 3072);
   EXPECT_EQ(gate_up.rows[1].first, 14336 + 3 * 3584);
   EXPECT_EQ(down.columns.count, 3584);
-  EXPECT_EQ(layer_modules(part, 0).qkv.parts[2].second.first, 768) << "of v_proj";
+  EXPECT_EQ(layer_modules(part, 0).v.parts[0].second.first, 768) << "of v_proj";
 }
 
 TEST(TensorParallel, RanksShareAKvHeadWhereThereAreFewer) {
@@ -189,6 +189,10 @@ TEST(TensorParallel, EveryFormatOfWeightsIsSplit) {
     SCOPED_TRACE(format.str());
     expect_as_one_rank({in_format(config, format)}, 2);
   }
+  config.weights = parse_weight_format("int4:group=32");
+  config.layer_formats.assign(static_cast<std::size_t>(config.layers), LayerFormats::all(config.weights));
+  config.layer_formats.back().v = parse_weight_format("int8");
+  expect_as_one_rank({config}, 2);
 }
 
 TEST(TensorParallel, RoundedWeightsHaveTheValuesOfOneRank) {
