@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "harness/core/parallel.h"
@@ -53,20 +54,19 @@ class HostGemm {
   const T* x(std::int64_t token) const {
     return (taken_.empty() ? static_cast<const T*>(args_.x) : taken_.data()) + token * in_;
   }
-  /// Computes an output with `dot` and stores it.
+  /// Computes outputs [first, last) of all tokens with `dot` and stores them. Their weight rows are
+  /// dequantized once.
   template <class Dot>
-  void compute(std::int64_t token, std::int64_t o, Dot dot) const {
-    const float scale = scales_.empty() ? 1 : scales_[token];
-    const auto dot_with = [&](std::int64_t row) {
-      if (weights_ != kWeightsSame) return dot(x(token), dequantized(row).data(), in_);
-      return dot(x(token), static_cast<const T*>(args_.weight) + row * in_, in_);
-    };
-    float y = scale * dot_with(o);
-    if (args_.bias) y += static_cast<const T*>(args_.bias)[o];
-    if (epilogue_ == kEpilogueAdd || epilogue_ == kEpilogueAddRms)
-      y += static_cast<const T*>(fused_->residual)[token * out_ + o];
-    if (epilogue_ == kEpilogueSwiglu) y = y / (1 + std::exp(-y)) * scale * dot_with(out_ + o);
-    static_cast<T*>(args_.y)[token * out_ + o] = y;
+  void compute(std::int64_t first, std::int64_t last, Dot dot) const {
+    if (weights_ == kWeightsSame) {
+      const T* const weight = static_cast<const T*>(args_.weight) + first * in_;
+      store(first, last, weight, weight + out_ * in_, dot);
+    } else {
+      const bool gated = epilogue_ == kEpilogueSwiglu;
+      const std::vector<float> values = dequantized(first, last),
+                               up = gated ? dequantized(out_ + first, out_ + last) : std::vector<float>();
+      store(first, last, values.data(), up.data(), dot);
+    }
   }
 
   /// What an epilogue makes of all outputs.
@@ -76,37 +76,71 @@ class HostGemm {
   }
 
  private:
-  /// A row of quantized weights, in the order of x.
-  std::vector<float> dequantized(std::int64_t row) const {
-    const auto& args = static_cast<const QuantizedLinearArgs&>(args_);
-    const DType scale_dtype = weight_scale_dtype(weights_, group_);
-    const float row_scale = weights_ == kWeightsNvfp4 ? args.row_scales[row] : 1;
-    std::vector<float> values(in_);
-    for (std::int64_t i = 0; i < in_; ++i) {
-      const std::int64_t at = scale_index(weights_, group_, in_, row, i);
-      const float scale = static_cast<float>(load(scale_dtype, args.scales, at)) * row_scale;
-      const PackedPosition position = packed_position(weights_, in_, row, i);
-      const std::uint8_t byte = static_cast<const std::uint8_t*>(args.weight)[position.byte];
-      float value = static_cast<std::int8_t>(byte);
-      if (weights_ == kWeightsFp8) value = std::bit_cast<fp8>(byte);
-      if (is_fp4(weights_)) value = fp4_value(byte >> position.shift & 15);
-      if (has_super_blocks(weights_)) {
-        const auto* const pair = static_cast<const std::uint8_t*>(args.scales) + 2 * at;
-        const std::int64_t steps = super_step_index(weights_, in_, row, i);
-        const auto d = static_cast<float>(load(DType::fp16, args.scales, steps));
-        if (weights_ == kWeightsQ6K) {
-          values[i] = d * static_cast<std::int8_t>(pair[i / group_ % 2]) * static_cast<std::int8_t>(byte);
-        } else {
-          const auto dmin = static_cast<float>(load(DType::fp16, args.scales, steps + 1));
-          values[i] = d * pair[0] * (byte >> position.shift & 15) - dmin * pair[1];
-        }
-        continue;
+  /// `weight`: the rows of these outputs; `up`: those that multiply them in a SwiGLU.
+  template <class W, class Dot>
+  void store(std::int64_t first, std::int64_t last, const W* weight, const W* up, Dot dot) const {
+    for (std::int64_t token = 0; token < args_.tokens; ++token)
+      for (std::int64_t o = first; o < last; ++o) {
+        const std::int64_t row = (o - first) * in_;
+        const float scale = scales_.empty() ? 1 : scales_[token];
+        float y = scale * dot(x(token), weight + row, in_);
+        if (args_.bias) y += static_cast<const T*>(args_.bias)[o];
+        if (epilogue_ == kEpilogueAdd || epilogue_ == kEpilogueAddRms)
+          y += static_cast<const T*>(fused_->residual)[token * out_ + o];
+        if (epilogue_ == kEpilogueSwiglu) y = y / (1 + std::exp(-y)) * scale * dot(x(token), up + row, in_);
+        static_cast<T*>(args_.y)[token * out_ + o] = y;
       }
-      if (weights_ == kWeightsInt4)
-        value = static_cast<float>((byte >> position.shift & 15) - 8 - (args.zeros ? args.zeros[at] : 0));
-      values[args.order ? args.order[i] : i] = value * scale;
-    }
+  }
+  /// Rows of quantized weights, in the order of x.
+  std::vector<float> dequantized(std::int64_t first, std::int64_t last) const {
+    std::vector<float> values((last - first) * in_);
+    const auto add = [&]<int... kWeights>(std::integer_sequence<int, kWeights...>) {
+      for (std::int64_t row = first; row < last; ++row)
+        (...,
+         (weights_ == kWeights ? dequantize<kWeights>(row, values.data() + (row - first) * in_) : void()));
+    };
+    add(std::integer_sequence<int, kWeightsInt8, kWeightsInt4, kWeightsFp8, kWeightsNvfp4, kWeightsMxfp4,
+                              kWeightsQ4K, kWeightsQ6K>());
     return values;
+  }
+  /// 16 columns at a time, which share a scale in every format.
+  template <int kWeights>
+  void dequantize(std::int64_t row, float* values) const {
+    const auto& args = static_cast<const QuantizedLinearArgs&>(args_);
+    const auto* const weight = static_cast<const std::uint8_t*>(args.weight);
+    const auto* const bytes = static_cast<const std::uint8_t*>(args.scales);
+    const DType scale_dtype = weight_scale_dtype(kWeights, group_);
+    for (std::int64_t first = 0; first < in_; first += 16) {
+      const std::int64_t at = scale_index(kWeights, group_, in_, row, first);
+      float scale = 0, minimum = 0;
+      if constexpr (has_super_blocks(kWeights)) {
+        const std::int64_t step = super_step_index(kWeights, in_, row, first);
+        const auto step_value = [&](int i) { return static_cast<float>(load(DType::fp16, bytes, step + i)); };
+        const bool is_q4 = kWeights == kWeightsQ4K;
+        scale = step_value(0) *
+                (is_q4 ? bytes[2 * at] : static_cast<std::int8_t>(bytes[2 * at + first / 16 % 2]));
+        if (is_q4) minimum = step_value(1) * bytes[2 * at + 1];
+      } else {
+        scale = static_cast<float>(load(scale_dtype, bytes, at));
+        if (kWeights == kWeightsNvfp4) scale *= args.row_scales[row];
+      }
+      const int zero = kWeights != kWeightsInt4 ? 0 : args.zeros ? 8 + args.zeros[at] : 8;
+      const std::int64_t last = std::min(first + 16, in_);
+      for (std::int64_t i = first; i < last; ++i) {
+        const auto [byte, shift] = packed_position(kWeights, in_, row, i);
+        const int nibble = weight[byte] >> shift & 15;
+        float value = 0;
+        if constexpr (is_fp4(kWeights))
+          value = fp4_value(nibble);
+        else if constexpr (kWeights == kWeightsFp8)
+          value = std::bit_cast<fp8>(weight[byte]);
+        else if constexpr (weight_bits(kWeights) == 4)
+          value = static_cast<float>(nibble - zero);
+        else
+          value = static_cast<std::int8_t>(weight[byte]);
+        values[args.order ? args.order[i] : i] = value * scale - minimum;
+      }
+    }
   }
   void store_ids() const {
     int* const ids = static_cast<const ArgmaxLinearArgs*>(fused_)->ids;
@@ -175,8 +209,7 @@ HostFunction naive(const Problem& p) {
         for (std::int64_t i = 0; i < n; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(w[i]);
         return sum;
       };
-      for (std::int64_t token = 0; token < p["tokens"]; ++token)
-        for (std::int64_t o = 0; o < p["out"]; ++o) gemm.compute(token, o, one_by_one);
+      for (std::int64_t o = 0; o < p["out"]; ++o) gemm.compute(o, o + 1, one_by_one);
       gemm.finish();
     });
   };
@@ -187,12 +220,9 @@ HostFunction blocked(const Problem& p, std::int64_t block, int threads) {
   return [=](const void* raw) {
     with_float_dtype(p.dtype, [&]<class T>() {
       const HostGemm<T> gemm(p, raw);
-      const std::int64_t out = p["out"], tokens = p["tokens"];
+      const std::int64_t out = p["out"];
       parallel_for(ceil_div(out, block), threads, [&](std::int64_t group) {
-        const std::int64_t last = std::min(out, (group + 1) * block);
-        for (std::int64_t token = 0; token < tokens; ++token)
-          for (std::int64_t o = group * block; o < last; ++o)
-            gemm.compute(token, o, [](auto... a) { return dot(a...); });
+        gemm.compute(group * block, std::min(out, (group + 1) * block), [](auto... a) { return dot(a...); });
       });
       gemm.finish();
     });
