@@ -203,6 +203,8 @@ std::vector<Tile> tile_rows() {
       tile("linear", "mma_packed", 1,
            "tile_m<=128 tile_n=128 tile_k<=128 warps_m<=2 warps_n=4 stages<=3 splits=1 pdl<=1",
            "CUTLASS's 128 x 128 of sm_80"),
+      tile("linear", "host_blocked", "tokens * in * out >= 262144", "block=8 threads<=sms",
+           "all cores of a host, where a launch takes longer than starting threads"),
       // Rows of hidden states and logits
       tile("rms_norm", "vectorized", 1, "block<=tokens<=64?hidden/8:256 rows=1 vec<=4 cache_hint=none pdl<=1",
            among),

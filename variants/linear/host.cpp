@@ -31,6 +31,9 @@ float dot(const T* x, const W* w, std::int64_t n) {
   return sum;
 }
 
+/// Dequantized values that stay in a cache of the host.
+constexpr std::int64_t kCachedValues = 16384;
+
 /// The GEMM of a problem in dtype T, with its prologue and epilogue.
 template <class T>
 class HostGemm {
@@ -61,11 +64,15 @@ class HostGemm {
     if (weights_ == kWeightsSame) {
       const T* const weight = static_cast<const T*>(args_.weight) + first * in_;
       store(first, last, weight, weight + out_ * in_, dot);
-    } else {
+      return;
+    }
+    const std::int64_t rows = std::max<std::int64_t>(1, kCachedValues / in_);
+    for (; first < last; first += rows) {
+      const std::int64_t end = std::min(first + rows, last);
       const bool gated = epilogue_ == kEpilogueSwiglu;
-      const std::vector<float> values = dequantized(first, last),
-                               up = gated ? dequantized(out_ + first, out_ + last) : std::vector<float>();
-      store(first, last, values.data(), up.data(), dot);
+      const std::vector<float> values = dequantized(first, end),
+                               up = gated ? dequantized(out_ + first, out_ + end) : std::vector<float>();
+      store(first, end, values.data(), up.data(), dot);
     }
   }
 
@@ -110,35 +117,38 @@ class HostGemm {
     const auto* const weight = static_cast<const std::uint8_t*>(args.weight);
     const auto* const bytes = static_cast<const std::uint8_t*>(args.scales);
     const DType scale_dtype = weight_scale_dtype(kWeights, group_);
+    float d = 0, dmin = 0;  // of a super-block
     for (std::int64_t first = 0; first < in_; first += 16) {
       const std::int64_t at = scale_index(kWeights, group_, in_, row, first);
       float scale = 0, minimum = 0;
       if constexpr (has_super_blocks(kWeights)) {
-        const std::int64_t step = super_step_index(kWeights, in_, row, first);
-        const auto step_value = [&](int i) { return static_cast<float>(load(DType::fp16, bytes, step + i)); };
-        const bool is_q4 = kWeights == kWeightsQ4K;
-        scale = step_value(0) *
-                (is_q4 ? bytes[2 * at] : static_cast<std::int8_t>(bytes[2 * at + first / 16 % 2]));
-        if (is_q4) minimum = step_value(1) * bytes[2 * at + 1];
+        if (first % kSuperColumns == 0) {
+          const std::int64_t step = super_step_index(kWeights, in_, row, first);
+          d = load(DType::fp16, bytes, step);
+          if (kWeights == kWeightsQ4K) dmin = load(DType::fp16, bytes, step + 1);
+        }
+        scale = d * (kWeights == kWeightsQ4K ? bytes[2 * at]
+                                             : static_cast<std::int8_t>(bytes[2 * at + first / 16 % 2]));
+        if (kWeights == kWeightsQ4K) minimum = dmin * bytes[2 * at + 1];
       } else {
         scale = static_cast<float>(load(scale_dtype, bytes, at));
         if (kWeights == kWeightsNvfp4) scale *= args.row_scales[row];
       }
       const int zero = kWeights != kWeightsInt4 ? 0 : args.zeros ? 8 + args.zeros[at] : 8;
-      const std::int64_t last = std::min(first + 16, in_);
-      for (std::int64_t i = first; i < last; ++i) {
-        const auto [byte, shift] = packed_position(kWeights, in_, row, i);
-        const int nibble = weight[byte] >> shift & 15;
+      const std::uint8_t* const from = weight + packed_position(kWeights, in_, row, first).byte;
+      for (std::int64_t k = 0; k < std::min<std::int64_t>(16, in_ - first); ++k) {
+        const auto [byte, shift] = packed_position(kWeights, 16, 0, k);  // from the first of the 16 on
+        const int nibble = from[byte] >> shift & 15;
         float value = 0;
         if constexpr (is_fp4(kWeights))
           value = fp4_value(nibble);
         else if constexpr (kWeights == kWeightsFp8)
-          value = std::bit_cast<fp8>(weight[byte]);
+          value = std::bit_cast<fp8>(from[byte]);
         else if constexpr (weight_bits(kWeights) == 4)
           value = static_cast<float>(nibble - zero);
         else
-          value = static_cast<std::int8_t>(weight[byte]);
-        values[args.order ? args.order[i] : i] = value * scale - minimum;
+          value = static_cast<std::int8_t>(from[byte]);
+        values[args.order ? args.order[first + k] : first + k] = value * scale - minimum;
       }
     }
   }
