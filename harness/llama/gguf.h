@@ -12,6 +12,7 @@
 
 #include "harness/llama/model_config.h"
 #include "harness/llama/safetensors.h"
+#include "harness/llama/super_blocks.h"
 
 namespace warptune {
 
@@ -39,19 +40,6 @@ struct BlockType {
   void (*expand)(const std::byte* block, float* values);
   int weights = kWeightsSame;  // the format that holds its values exactly, if there is one
 };
-
-/// Q4_K: d, dmin, 12 bytes of eight scales and eight minima of 6 bits, 128 bytes of nibbles. Of each 64
-/// values the first 32 are low nibbles, the others the high ones.
-inline constexpr std::int64_t kQ4KBytes = 144, kQ4KNibbles = 16;  // of a super-block, and where they begin
-struct Q4KGroup {
-  int scale, minimum;
-};
-Q4KGroup q4_k_group(const std::byte* block, int group);
-
-/// Q6_K: 128 bytes of low nibbles, 64 of high two bits, 16 int8 scales, d.
-inline constexpr std::int64_t kQ6KBytes = 210, kQ6KScales = 192, kQ6KStep = 208;
-/// Value i of a super-block, from -32 to 31.
-int q6_k_value(const std::byte* block, std::int64_t i);
 
 /// The type of a format that has one.
 const BlockType& block_type_of(int weights);

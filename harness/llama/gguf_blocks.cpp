@@ -23,8 +23,6 @@ float value_at(const std::byte* bytes) {
   return static_cast<float>(value);
 }
 
-int byte_at(const std::byte* bytes, std::int64_t i) { return std::to_integer<int>(bytes[i]); }
-
 template <class T>
 void expand_one(const std::byte* block, float* to) {
   *to = value_at<T>(block);
@@ -48,20 +46,21 @@ void expand_q8_0(const std::byte* block, float* to) {
 
 void expand_q4_k(const std::byte* block, float* to) {
   const float d = value_at<fp16>(block), dmin = value_at<fp16>(block + 2);
+  std::uint8_t values[kSuperColumns];
+  unpack_super_block(kWeightsQ4K, block, 0, kSuperColumns, values);
   for (int group = 0; group < 8; ++group) {
     const auto [scale, minimum] = q4_k_group(block, group);
     const float step = d * static_cast<float>(scale), offset = dmin * static_cast<float>(minimum);
-    for (int i = 0; i < 32; ++i) {
-      const int nibble = byte_at(block, kQ4KNibbles + group / 2 * 32 + i) >> group % 2 * 4 & 15;
-      *to++ = step * static_cast<float>(nibble) - offset;
-    }
+    for (int i = group * 32; i < group * 32 + 32; ++i) to[i] = step * static_cast<float>(values[i]) - offset;
   }
 }
 
 void expand_q6_k(const std::byte* block, float* to) {
   const float d = value_at<fp16>(block + kQ6KStep);
-  for (int i = 0; i < 256; ++i)
-    to[i] = d * value_at<std::int8_t>(block + kQ6KScales + i / 16) * static_cast<float>(q6_k_value(block, i));
+  std::uint8_t values[kSuperColumns];
+  unpack_super_block(kWeightsQ6K, block, 0, kSuperColumns, values);
+  for (int i = 0; i < kSuperColumns; ++i)
+    to[i] = d * value_at<std::int8_t>(block + kQ6KScales + i / 16) * static_cast<std::int8_t>(values[i]);
 }
 
 /// The numbers are those of enum ggml_type.
@@ -76,23 +75,6 @@ constexpr BlockType kTypes[] = {
 };
 
 }  // namespace
-
-Q4KGroup q4_k_group(const std::byte* block, int group) {
-  const auto packed = [&](int i) { return byte_at(block, 4 + i); };
-  if (group < 4) return {packed(group) & 63, packed(group + 4) & 63};
-  // The others have their high two bits above those of the first four.
-  return {(packed(group + 4) & 15) | packed(group - 4) >> 6 << 4,
-          packed(group + 4) >> 4 | packed(group) >> 6 << 4};
-}
-
-/// Each half of the values has four rows of 32: rows 0 and 1 are the low nibbles of its 64 bytes, rows 2 and
-/// 3 the high ones.
-int q6_k_value(const std::byte* block, std::int64_t i) {
-  const std::int64_t half = i / 128, row = i % 128 / 32, at = i % 32;
-  const int low = byte_at(block, half * 64 + row % 2 * 32 + at) >> row / 2 * 4 & 15,
-            high = byte_at(block, 128 + half * 32 + at) >> row * 2 & 3;
-  return (low | high << 4) - 32;
-}
 
 const BlockType& block_type_of(int weights) {
   return *std::ranges::find(kTypes, weights, &BlockType::weights);

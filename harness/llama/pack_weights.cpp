@@ -114,26 +114,13 @@ void read_gguf(const QuantizedTensors& from, RowTile<kBits>& tile) {
     }
 }
 
-/// Q4_K of GGUF: a tile is half of a super-block.
-void read_q4_k(const QuantizedTensors& from, RowTile<4>& tile) {
-  for (int r = 0; r < tile.rows; ++r) {
-    const std::byte* const nibbles = from.block(tile.row + r, tile.column / from.format.group) + kQ4KNibbles +
-                                     tile.column % kSuperColumns / 2;
-    for (int c = 0; c < tile.columns; c += 64)
-      for (int i = 0; i < 32; ++i) {
-        const auto pair = std::to_integer<std::uint8_t>(nibbles[c / 2 + i]);
-        tile.values[r][c + i] = pair & 15;
-        tile.values[r][c + i + 32] = pair >> 4;
-      }
-  }
-}
-
-/// Q6_K of GGUF: a tile is a quarter of a super-block.
-void read_q6_k(const QuantizedTensors& from, RowTile<8>& tile) {
+/// Q4_K and Q6_K of GGUF: a tile is a half or a quarter of a super-block.
+template <int kBits>
+void read_super(const QuantizedTensors& from, RowTile<kBits>& tile) {
   for (int r = 0; r < tile.rows; ++r) {
     const std::byte* const block = from.block(tile.row + r, tile.column / from.format.group);
-    for (int c = 0; c < tile.columns; ++c)
-      tile.values[r][c] = static_cast<std::uint8_t>(q6_k_value(block, tile.column % kSuperColumns + c));
+    unpack_super_block(from.format.weights, block, static_cast<int>(tile.column % kSuperColumns),
+                       tile.columns, tile.values[r]);
   }
 }
 
@@ -181,10 +168,9 @@ void pack_tiles(const QuantizedTensors& from, std::int64_t first_row, std::byte*
 
 void pack_weights(const QuantizedTensors& from, std::int64_t first_row, std::byte* to) {
   const bool four = weight_bits(from.format.weights) == 4;
-  if (from.format.weights == kWeightsQ4K) {
-    pack_tiles<4>(from, first_row, to, read_q4_k);
-  } else if (from.format.weights == kWeightsQ6K) {
-    pack_tiles<8>(from, first_row, to, read_q6_k);
+  if (has_super_blocks(from.format.weights)) {
+    four ? pack_tiles<4>(from, first_row, to, read_super<4>)
+         : pack_tiles<8>(from, first_row, to, read_super<8>);
   } else if (from.storage == WeightStorage::gguf) {
     four ? pack_tiles<4>(from, first_row, to, read_gguf<4>)
          : pack_tiles<8>(from, first_row, to, read_gguf<8>);

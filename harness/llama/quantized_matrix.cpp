@@ -109,25 +109,14 @@ std::int64_t convert_scales(const QuantizedTensors& from, std::int64_t first, st
 /// The same of Q4_K and Q6_K, whose scales are none of them rounded.
 void copy_super_scales(const QuantizedTensors& from, std::int64_t first, std::byte* to) {
   const WeightFormat& f = from.format;
-  const std::int64_t in_super = kSuperColumns / f.group;
   parallel_for(from.rows, kPackThreads, [&](std::int64_t row) {
-    for (std::int64_t group = 0; group < from.groups(); ++group) {
-      const std::byte* const block = from.block(row, group);
-      std::byte* const pair = to + 2 * index_of(from, first + row, group);
-      if (f.weights == kWeightsQ6K) {
-        pair[group % 2] = block[kQ6KScales + group % in_super];
-      } else {
-        const auto [scale, minimum] = q4_k_group(block, static_cast<int>(group % in_super));
-        pair[0] = static_cast<std::byte>(scale);
-        pair[1] = static_cast<std::byte>(minimum);
-      }
-      if (group % in_super != 0) continue;
-      const std::byte* const steps = block + (f.weights == kWeightsQ6K ? kQ6KStep : 0);
+    for (std::int64_t column = 0; column < from.columns; column += kSuperColumns) {
+      const std::byte* const block = from.block(row, column / f.group);
       for (int i = 0; i < super_steps(f.weights); ++i)
-        if (const double step = load(DType::fp16, steps, i); !std::isfinite(step))
+        if (const double step = load(DType::fp16, super_block_steps(f.weights, block), i);
+            !std::isfinite(step))
           throw InputError("tensor '{}' has the scale {}; scales must be finite", from.scale_name, step);
-      std::memcpy(to + 2 * super_step_index(f.weights, from.columns, first + row, group * f.group), steps,
-                  2 * static_cast<std::size_t>(super_steps(f.weights)));
+      pack_super_scales(f.weights, block, from.columns, first + row, column, to);
     }
   });
 }

@@ -94,23 +94,27 @@ nb::object array_of(std::vector<T> values, nb::dlpack::dtype type) {
   return nb::cast(nb::ndarray<nb::array_api>(owned->data(), {count}, owner, {}, type));
 }
 
-/// (weight, scales, zeros, order) on the host. Addresses are 0 where there is no array.
+/// (weight, scales, zeros, order, row_scales) on the host. Addresses are 0 where there is no array.
 nb::tuple pack_weights(const QuantizedShape& shape, std::uintptr_t values, int offset, std::uintptr_t scales,
-                       std::uintptr_t zero_points, std::uintptr_t g_idx) {
+                       std::uintptr_t zero_points, std::uintptr_t g_idx, float global_scale) {
   warptune::PackedTensors packed;
   {
     const nb::gil_scoped_release others_run;
     packed = warptune::pack(
-        shape,
-        {reinterpret_cast<const std::uint8_t*>(values), offset, reinterpret_cast<const std::byte*>(scales),
-         reinterpret_cast<const std::int8_t*>(zero_points), reinterpret_cast<const std::int32_t*>(g_idx)});
+        shape, {reinterpret_cast<const std::uint8_t*>(values), offset,
+                reinterpret_cast<const std::byte*>(scales), reinterpret_cast<const std::int8_t*>(zero_points),
+                reinterpret_cast<const std::int32_t*>(g_idx), global_scale});
   }
   const nb::dlpack::dtype byte = nb::dtype<std::int8_t>();
-  return nb::make_tuple(
-      array_of(std::move(packed.weight), byte),
-      array_of(std::move(packed.scales), {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float),
-                                          static_cast<std::uint8_t>(8 * shape.scale_bytes()), 1}),
-      array_of(std::move(packed.zeros), byte), array_of(std::move(packed.order), nb::dtype<std::int32_t>()));
+  const auto scale_bits = static_cast<std::uint8_t>(8 * shape.scale_bytes());
+  const nb::dlpack::dtype scale =
+      scale_bits == 8
+          ? byte
+          : nb::dlpack::dtype{static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), scale_bits, 1};
+  return nb::make_tuple(array_of(std::move(packed.weight), byte), array_of(std::move(packed.scales), scale),
+                        array_of(std::move(packed.zeros), byte),
+                        array_of(std::move(packed.order), nb::dtype<std::int32_t>()),
+                        array_of(std::move(packed.row_scales), nb::dtype<float>()));
 }
 
 }  // namespace
@@ -144,12 +148,14 @@ NB_MODULE(_native, module) {
   nb::class_<QuantizedShape>(module, "QuantizedShape")
       .def(nb::init<std::string, int, std::int64_t, std::int64_t>(), "weights"_a, "group"_a, "rows"_a,
            "columns"_a)
+      .def_ro("rows", &QuantizedShape::rows)
+      .def_ro("columns", &QuantizedShape::columns)
       .def_prop_ro("groups", &QuantizedShape::groups)
       .def_prop_ro("scale_rows", &QuantizedShape::scale_rows)
       .def_prop_ro("packed_bytes", &QuantizedShape::packed_bytes)
       .def_prop_ro("scale_count", &QuantizedShape::scale_count)
       .def_prop_ro("scale_bytes", &QuantizedShape::scale_bytes);
   module.def("pack_weights", &pack_weights, "shape"_a, "values"_a, "offset"_a, "scales"_a, "zero_points"_a,
-             "g_idx"_a);
+             "g_idx"_a, "global_scale"_a);
   module.def("dlpack_view", &dlpack_view, "array"_a);
 }

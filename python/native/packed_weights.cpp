@@ -1,10 +1,12 @@
 #include "packed_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
 #include "harness/llama/pack_row.h"
+#include "harness/llama/super_blocks.h"
 
 namespace warptune {
 namespace {
@@ -35,13 +37,13 @@ std::vector<std::int32_t> order_by_group(const QuantizedShape& s, const std::int
   return order;
 }
 
-/// Replaces integers by nibbles.
-void to_nibbles(std::uint8_t* values, std::int64_t count, int offset) {
+/// Replaces integers by nibbles. `type`: that of the nibbles.
+void to_nibbles(std::uint8_t* values, std::int64_t count, int offset, const char* type) {
   for (std::int64_t i = 0; i < count; ++i) {
     const int value = offset == 0 ? values[i] : static_cast<std::int8_t>(values[i]);
     if (value + offset < 0 || value + offset > 15)
-      refuse("'values' has " + to_string(value) + "; those of int4 are " + to_string(-offset) + " to " +
-             to_string(15 - offset));
+      refuse("'values' has " + to_string(value) + "; those of " + type + " are " + to_string(-offset) +
+             " to " + to_string(15 - offset));
     values[i] = static_cast<std::uint8_t>(value + offset);
   }
 }
@@ -64,11 +66,12 @@ std::vector<std::byte> packed_values(const QuantizedShape& s, const QuantizedVal
     else
       std::transform(order.begin(), order.end(), row.begin(),
                      [&](std::int32_t column) { return stored[column]; });
-    if (s.weights == kWeightsInt4) to_nibbles(row.data(), s.columns, from.offset);
+    const bool has_nibbles = weight_bits(s.weights) == 4;
+    if (has_nibbles) to_nibbles(row.data(), s.columns, from.offset, is_fp4(s.weights) ? "e2m1" : "int4");
     if (s.weights == kWeightsFp8) expect_no_nan(row.data(), s.columns);
     for (std::int64_t c = 0; c < s.columns; c += step) {
       std::byte* const to = packed.data() + packed_position(s.weights, s.columns, r, c).byte;
-      s.weights == kWeightsInt4 ? pack_row<4>(row.data() + c, to) : pack_row<8>(row.data() + c, to);
+      has_nibbles ? pack_row<4>(row.data() + c, to) : pack_row<8>(row.data() + c, to);
     }
   }
   return packed;
@@ -83,14 +86,17 @@ void for_each_scale(const QuantizedShape& s, const F& f) {
       f(from++, scale_index(s.weights, s.group, s.columns, row, group * s.group));
 }
 
-/// `Bits`: an unsigned integer as wide as a scale. `exponent`: the bits of its exponent.
-template <class Bits>
-std::vector<std::byte> packed_scales(const QuantizedShape& s, const std::byte* from, Bits exponent) {
+/// `Bits`: an unsigned integer as wide as a scale. `is_wrong`: tells the bits of a scale that no kernel
+/// takes.
+template <class Bits, class F>
+std::vector<std::byte> packed_scales(const QuantizedShape& s, const std::byte* from, const F& is_wrong) {
   std::vector<std::byte> packed(static_cast<std::size_t>(s.scale_count()) * sizeof(Bits));
   for_each_scale(s, [&](std::int64_t i, std::int64_t to) {
     Bits scale;
     std::memcpy(&scale, from + i * static_cast<std::int64_t>(sizeof scale), sizeof scale);
-    if ((scale & exponent) == exponent) refuse("'scales' has a scale that is not finite");
+    if (is_wrong(scale))
+      refuse(std::string("'scales' has a scale that is not finite") +
+             (s.weights == kWeightsNvfp4 ? ", or negative" : ""));
     std::memcpy(packed.data() + to * static_cast<std::int64_t>(sizeof scale), &scale, sizeof scale);
   });
   return packed;
@@ -109,11 +115,35 @@ std::vector<std::int8_t> packed_zeros(const QuantizedShape& s, const QuantizedVa
   return packed;
 }
 
+PackedTensors pack_super_blocks(const QuantizedShape& s, const std::uint8_t* stored) {
+  PackedTensors to;
+  to.weight.resize(static_cast<std::size_t>(s.packed_bytes()));
+  to.scales.resize(static_cast<std::size_t>(s.scale_count()) * 2);
+  const auto* block = reinterpret_cast<const std::byte*>(stored);
+  for (std::int64_t row = 0; row < s.rows; ++row)
+    for (std::int64_t column = 0; column < s.columns;
+         column += kSuperColumns, block += super_block_bytes(s.weights)) {
+      for (int i = 0; i < super_steps(s.weights); ++i)
+        if ((byte_at(super_block_steps(s.weights, block), 2 * i + 1) & 0x7c) == 0x7c)
+          refuse("'values' has a scale that is not finite");
+      pack_super_scales(s.weights, block, s.columns, row, column, to.scales.data());
+      std::uint8_t values[kSuperColumns];
+      unpack_super_block(s.weights, block, 0, kSuperColumns, values);
+      for (int i = 0; i < kSuperColumns; i += block_columns(s.weights)) {
+        std::byte* const packed =
+            to.weight.data() + packed_position(s.weights, s.columns, row, column + i).byte;
+        s.weights == kWeightsQ4K ? pack_row<4>(values + i, packed) : pack_row<8>(values + i, packed);
+      }
+    }
+  return to;
+}
+
 int weights_of(const std::string& name) {
-  if (name == "int8") return kWeightsInt8;
-  if (name == "int4") return kWeightsInt4;
-  if (name == "fp8") return kWeightsFp8;
-  throw std::invalid_argument("'" + name + "' is no format of weights; it must be int8, int4 or fp8");
+  static const std::vector<std::string> names = {"same",  "int8", "int4", "fp8", "nvfp4",
+                                                 "mxfp4", "q4_k", "q6_k"};  // by the values of the dim
+  const auto it = std::find(names.begin() + 1, names.end(), name);
+  if (it == names.end()) throw std::invalid_argument("'" + name + "' is no format of weights");
+  return static_cast<int>(it - names.begin());
 }
 
 }  // namespace
@@ -122,11 +152,23 @@ QuantizedShape::QuantizedShape(const std::string& name, int group, std::int64_t 
     : weights(weights_of(name)), group(group), rows(rows), columns(columns) {}
 
 PackedTensors pack(const QuantizedShape& s, const QuantizedValues& from) {
+  if (has_super_blocks(s.weights)) return pack_super_blocks(s, from.values);
   PackedTensors to;
   if (from.g_idx) to.order = order_by_group(s, from.g_idx);
   to.weight = packed_values(s, from, to.order);
-  to.scales = s.scale_bytes() == 2 ? packed_scales<std::uint16_t>(s, from.scales, 0x7c00)
-                                   : packed_scales<std::uint32_t>(s, from.scales, 0x7f800000);
+  const auto has_all = [](auto bits) { return [bits](auto scale) { return (scale & bits) == bits; }; };
+  if (s.weights == kWeightsNvfp4)  // e4m3
+    to.scales = packed_scales<std::uint8_t>(s, from.scales, [](std::uint8_t scale) { return scale >= 0x7f; });
+  else if (s.weights == kWeightsMxfp4)  // e8m0
+    to.scales = packed_scales<std::uint8_t>(s, from.scales, has_all(std::uint8_t{0xff}));
+  else if (s.scale_bytes() == 2)
+    to.scales = packed_scales<std::uint16_t>(s, from.scales, has_all(std::uint16_t{0x7c00}));
+  else
+    to.scales = packed_scales<std::uint32_t>(s, from.scales, has_all(std::uint32_t{0x7f800000}));
+  if (s.weights == kWeightsNvfp4) {
+    if (!std::isfinite(from.global_scale)) refuse("'global_scale' is not finite");
+    to.row_scales.assign(static_cast<std::size_t>(s.rows), from.global_scale);
+  }
   if (from.zero_points) to.zeros = packed_zeros(s, from);
   return to;
 }

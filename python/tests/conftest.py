@@ -96,6 +96,7 @@ OPS = [
 ]
 UNQUANTIZED = {"weights": "same", "group": 0, "zeros": "no", "act_order": "no"}
 INT4 = {"weights": "int4", "group": 32, "zeros": "yes", "act_order": "yes"}
+NVFP4 = UNQUANTIZED | {"weights": "nvfp4", "group": 16}
 PLANS = [
     plan("rms_norm", {"hidden": 64}, {"tokens": [1, 8]}, [stage("rms", [rows_per_block("tokens", 2), 1, 1])],
          [pointer("x", 0), pointer("weight", 8), pointer("y", 16), number("tokens", 24, dim="tokens"),
@@ -111,6 +112,10 @@ PLANS = [
          [pointer("x", 0), pointer("weight", 8), pointer("y", 16), pointer("norm_weight", 24), pointer("residual", 32),
           pointer("scales", 40), pointer("zeros", 48), pointer("order", 56), number("tokens", 64, dim="tokens"),
           number("eps", 68, "float32", value=1e-5)], 72),
+    plan("linear", {"in": 64, "out": 32, "bias": "no", "prologue": "none", "epilogue": "none"} | NVFP4,
+         {"tokens": [1, 4]}, [stage("gemv_nvfp4", [2, 1, 1])],
+         [pointer("x", 0), pointer("weight", 8), pointer("y", 16), pointer("scales", 24), pointer("row_scales", 32),
+          number("tokens", 40, dim="tokens")], 48),
     plan("attention_decode", {"q_heads": 8, "kv_heads": 2, "head_dim": 64, "append": "no", "window": 0},
          {"batch": [1, 4], "context": [1, 256]}, [stage("attend", [2, 1, 1]), stage("combine", [1, 1, 1])],
          [pointer("q", 0), pointer("k_cache", 8), pointer("v_cache", 16), pointer("lengths", 24), pointer("out", 32),

@@ -23,7 +23,7 @@ def stored(packed):
 
 def unpacked(packed):
     """The stored bytes or nibbles [rows, columns], read as the header of kernels/linear/packed_weights.h describes."""
-    bits = 4 if packed.weights == "int4" else 8
+    bits = 8 if packed.weights in ("int8", "fp8", "q6_k") else 4
     per_block = 512 // bits
     blocks = packed.weight.view(np.uint8).reshape(-(-packed.rows // 8), -(-packed.columns // per_block), 8, 4, 16)
     out = np.zeros((blocks.shape[0] * 8, blocks.shape[1] * per_block), np.uint8)
@@ -72,6 +72,43 @@ def test_scales_and_zero_points_of_groups_are_by_eight_rows():
     ))  # fmt: skip
     np.testing.assert_array_equal(signed.weight, packed.weight)
     np.testing.assert_array_equal(signed.zeros, packed.zeros)
+
+
+@pytest.mark.parametrize(("weights", "group"), [("nvfp4", 16), ("mxfp4", 32)])
+def test_codes_of_fp4_and_their_scales_are_where_the_kernels_read_them(weights, group):
+    columns = 256  # two blocks
+    values = rng().integers(0, 16, (ROWS, columns), np.uint8)
+    scales = rng().integers(0, 127, (ROWS, columns // group), np.uint8)
+    more = {"global_scale": 0.5} if weights == "nvfp4" else {}
+    packed = stored(warptune.pack_weights(values, scales, weights, **more))
+    assert (packed.format, packed.group) == (weights, group)
+    np.testing.assert_array_equal(unpacked(packed)[:ROWS], values)
+    by_block = packed.scales.view(np.uint8).reshape(-1, 2, 8, 128 // group).transpose(0, 2, 1, 3)
+    np.testing.assert_array_equal(by_block.reshape(-1, columns // group)[:ROWS], scales)
+    assert packed.row_scales is None if weights == "mxfp4" else packed.row_scales.tolist() == [0.5] * ROWS
+
+
+@pytest.mark.parametrize(("weights", "size", "steps"), [("q4_k", 144, [0, 2]), ("q6_k", 210, [208])])
+def test_super_blocks_of_gguf_are_where_the_kernels_read_them(weights, size, steps):
+    rows, blocks = 16, 3
+    given = rng().integers(0, 256, (rows, blocks, size), np.uint8)
+    for at in steps:
+        given[..., at + 1] &= 0x3F  # finite
+    packed = stored(warptune.pack_weights(given.reshape(rows, -1), None, weights))
+    assert (packed.format, packed.rows, packed.columns) == (weights, rows, 256 * blocks)
+    values = unpacked(packed).reshape(rows, blocks, 256)
+    if weights == "q4_k":
+        nibbles = given[..., 16:].reshape(rows, blocks, 4, 1, 32) >> np.array([[0], [4]], np.uint8) & 15
+        np.testing.assert_array_equal(values, nibbles.reshape(rows, blocks, 256))
+    else:
+        assert values.view(np.int8).min() == -32 and values.view(np.int8).max() == 31
+    # Of eight rows of a super-block: two bytes for each 32 columns, then the steps.
+    scales = packed.scales.view(np.uint8).reshape(rows // 8, blocks, -1)
+    kept = np.stack([given[..., at : at + 2] for at in steps], -2).reshape(rows // 8, 8, blocks, -1)
+    np.testing.assert_array_equal(scales[..., 128:], kept.transpose(0, 2, 1, 3).reshape(rows // 8, blocks, -1))
+    if weights == "q6_k":  # those of a block of 64 columns are together
+        of_groups = given[..., 192:208].reshape(rows // 8, 8, blocks, 4, 4).transpose(0, 2, 3, 1, 4)
+        np.testing.assert_array_equal(scales[..., :128], of_groups.reshape(rows // 8, blocks, -1))
 
 
 def test_columns_of_a_group_are_adjacent():
@@ -126,12 +163,26 @@ def test_blocks_of_fp8_have_a_scale_each():
         (INT8, ONE, "int8", {"g_idx": np.zeros(64, np.int32)}, "'g_idx' needs int4 or int8 with a group"),
         (INT4, G4, "int4:group=32", {"g_idx": np.zeros(64, np.int32)}, "a group of 64 columns; each must have 32"),
         (INT4, G4, "int4:group=32", {"g_idx": np.full(64, 2, np.int32)}, "has the group 2; groups are 0 to 1"),
+        (INT4, G4, "nvfp4:group=16", {}, "'nvfp4:group=16' is no format of weights"),
+        (INT4 + 16, INT4[:, :4], "nvfp4", {}, "'values' has 16; those of e2m1 are 0 to 15"),
+        (INT8, INT4[:, :4], "nvfp4", {}, "'values' has the dtype int8; it must be uint8"),
+        (INT4, INT4[:, :2], "nvfp4", {}, r"'scales' has the shape \[8, 2\]; it must be \[8, 4\]"),
+        (INT4, G4, "mxfp4", {}, "'scales' has the dtype fp16; it must be e8m0 or uint8"),
+        (INT4, INT4[:, :4] + 128, "nvfp4", {}, "'scales' has a scale that is not finite, or negative"),
+        (INT4, INT4[:, :2] + 255, "mxfp4", {}, "'scales' has a scale that is not finite"),
+        (INT4, INT4[:, :2], "mxfp4", {"global_scale": 2}, "weights of mxfp4 have no global scale"),
+        (INT4, INT4[:, :4], "nvfp4", {"global_scale": float("nan")}, "'global_scale' is not finite"),
+        (INT4, None, "int8", {}, "weights of int8 need 'scales'"),
+        (INT4, G4, "q4_k", {}, "the blocks of q4_k have their scales; 'scales' is None"),
+        (INT4, None, "q4_k", {}, "'values' has rows of 64 bytes; a super-block of q4_k has 144"),
+        (np.full((8, 210), 255, np.uint8), None, "q6_k", {}, "'values' has a scale that is not finite"),
+        (INT4, INT4[:, :4], "nvfp4", {"g_idx": np.zeros(64, np.int32)}, "'g_idx' needs int4 or int8 with a group"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_sentence(values, scales, format, more, sentence):
-    more = {name: np.ascontiguousarray(array) for name, array in more.items()}
+    more = {name: np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for name, a in more.items()}
     with pytest.raises((ValueError, TypeError), match="^pack_weights: .*" + sentence):
-        warptune.pack_weights(values, np.ascontiguousarray(scales), format, **more)
+        warptune.pack_weights(values, scales if scales is None else np.ascontiguousarray(scales), format, **more)
 
 
 def test_memory_of_a_gpu_is_one_sentence():
@@ -201,3 +252,14 @@ def test_a_launch_gets_the_tensors_of_packed_weights(winners, driver):
     assert struct.unpack("<QQQQQQQQif", bytes.fromhex(launch["args"])) == (
         16, 8192, 64, 32, 48, 16384, 24576, 32768, 3, 0.5,
     )  # fmt: skip
+
+
+def test_a_launch_gets_the_scales_of_rows(winners, driver):
+    (launch,) = driver(
+        PRELUDE + "packed = on_gpu(warptune.pack_weights(np.zeros((32, 64), np.uint8), np.zeros((32, 4), np.uint8),\n"
+        "                                      'nvfp4', global_scale=0.5))\n"
+        "ops.linear(Fake((3, 64), 16), packed, out=Fake((3, 32), 64))\n",
+        winners, args_bytes=48,
+    )  # fmt: skip
+    assert launch["kernel"] == "gemv_nvfp4"
+    assert struct.unpack("<QQQQQi", bytes.fromhex(launch["args"])[:44]) == (16, 8192, 64, 16384, 24576, 3)

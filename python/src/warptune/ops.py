@@ -76,7 +76,7 @@ class Ops:
         spec, with_norm, weights, options = specs.LINEAR, specs.LINEAR_NORM, (weight,), (swiglu,)
         if isinstance(weight, PackedWeights):
             spec, with_norm = specs.LINEAR_PACKED, specs.LINEAR_PACKED_NORM
-            weights = (weight.weight, weight.scales, weight.zeros, weight.order)
+            weights = (weight.weight, weight.scales, weight.zeros, weight.order, weight.row_scales)
             options = (weight.weights, weight.activations, weight.group, weight.rows, weight.columns, swiglu)
         inputs = (x, *weights, bias, norm_weight, residual)
         if norm_weight is None:

@@ -126,13 +126,14 @@ FEW_TOKENS = 64
 
 
 def linear_packed(
-    x, weight, scales, zeros, order, bias, norm_weight, residual, weights, activations, group, rows, columns, swiglu
+    x, weight, scales, zeros, order, row_scales, bias, norm_weight, residual,
+    weights, activations, group, rows, columns, swiglu,
 ):
     s, shape = Shapes("linear"), QuantizedShape(weights, group, rows, columns)
     s.bound |= {"rows": rows, "in": columns}
     s.match("x", x, "... in")
     s.match("weight", weight, f"{shape.packed_bytes}", "int8")
-    s.match("scales", scales, f"{shape.scale_count}", f"fp{8 * shape.scale_bytes}")
+    s.match("scales", scales, f"{shape.scale_count}", {1: "int8", 2: "fp16", 4: "fp32"}[shape.scale_bytes])
     stored = {"weights": weights}
     if group:
         stored["group"] = group
@@ -142,6 +143,8 @@ def linear_packed(
     if order is not None:
         s.match("order", order, "in", "int32")
         stored["act_order"] = "yes"
+    if row_scales is not None:
+        s.match("row_scales", row_scales, "rows", "fp32")
     if activations != "same" and s["tokens"] > FEW_TOKENS:
         require(
             norm_weight is None, f"linear: x in {activations} takes no 'norm_weight' from {FEW_TOKENS + 1} tokens on"

@@ -55,7 +55,7 @@ LINEAR_NORM = Spec(  # with the eps of its norm
 )
 LINEAR_PACKED = Spec(
     "linear_packed",
-    ("x", "weight", "scales", "zeros?", "order?", "bias?", "norm_weight?", "residual?"),
+    ("x", "weight", "scales", "zeros?", "order?", "row_scales?", "bias?", "norm_weight?", "residual?"),
     ("y",),
     problems.linear_packed,
     (

@@ -1,0 +1,1 @@
+../../../../harness/llama/super_blocks.h
