@@ -41,8 +41,12 @@ struct BlockType {
   int weights = kWeightsSame;  // the format that holds its values exactly, if there is one
 };
 
-/// The type of a format that has one.
-const BlockType& block_type_of(int weights);
+/// Q5_0: d, 32 high bits, 16 bytes: value i is in the low nibble of byte i, value i + 16 in the high one. The
+/// values, from -16 to 15, as bytes.
+void unpack_q5_0(const std::byte* block, std::uint8_t* values);
+
+/// The names of the types whose values a format holds exactly.
+std::vector<std::string> block_types_of(int weights);
 
 /// Null where the type cannot be read.
 const BlockType* find_block_type(std::uint32_t id);

@@ -44,6 +44,13 @@ void expand_q8_0(const std::byte* block, float* to) {
   for (int i = 0; i < 32; ++i) to[i] = value_at<std::int8_t>(block + 2 + i) * d;
 }
 
+void expand_q5_0(const std::byte* block, float* to) {
+  const float d = value_at<fp16>(block);
+  std::uint8_t values[32];
+  unpack_q5_0(block, values);
+  for (int i = 0; i < 32; ++i) to[i] = static_cast<std::int8_t>(values[i]) * d;
+}
+
 void expand_q4_k(const std::byte* block, float* to) {
   const float d = value_at<fp16>(block), dmin = value_at<fp16>(block + 2);
   std::uint8_t values[kSuperColumns];
@@ -69,6 +76,7 @@ constexpr BlockType kTypes[] = {
     {"F16", 1, 1, 2, expand_one<fp16>},
     {"BF16", 30, 1, 2, expand_one<bf16>},
     {"Q4_0", 2, 32, 18, expand_q4_0, kWeightsInt4},
+    {"Q5_0", 6, 32, 22, expand_q5_0, kWeightsInt8},
     {"Q8_0", 8, 32, 34, expand_q8_0, kWeightsInt8},
     {"Q4_K", 12, 256, kQ4KBytes, expand_q4_k, kWeightsQ4K},
     {"Q6_K", 14, 256, kQ6KBytes, expand_q6_k, kWeightsQ6K},
@@ -76,8 +84,20 @@ constexpr BlockType kTypes[] = {
 
 }  // namespace
 
-const BlockType& block_type_of(int weights) {
-  return *std::ranges::find(kTypes, weights, &BlockType::weights);
+void unpack_q5_0(const std::byte* block, std::uint8_t* values) {
+  std::uint32_t high;
+  std::memcpy(&high, block + 2, sizeof high);
+  for (int i = 0; i < 32; ++i) {
+    const int low = byte_at(block, 6 + i % 16) >> i / 16 * 4 & 15;
+    values[i] = static_cast<std::uint8_t>((low | (high >> i & 1) << 4) - 16);
+  }
+}
+
+std::vector<std::string> block_types_of(int weights) {
+  std::vector<std::string> names;
+  for (const BlockType& type : kTypes)
+    if (type.weights == weights) names.emplace_back(type.name);
+  return names;
 }
 
 const BlockType* find_block_type(std::uint32_t id) {

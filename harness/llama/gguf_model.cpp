@@ -231,7 +231,7 @@ QuantizationConfig quantization_of(const ModelConfig& c, const std::map<std::str
     for (QuantizationScheme& scheme : schemes)
       if (std::ranges::all_of(matrix.parts, [&](const auto& part) {
             const auto it = tensors.find(part.first + ".weight");
-            return it != tensors.end() && it->second.dtype == block_type_of(scheme.format.weights).name;
+            return it != tensors.end() && contains(block_types_of(scheme.format.weights), it->second.dtype);
           }))
         for (const auto& part : matrix.parts) scheme.targets.emplace_back(part.first, "GGUF");
   };

@@ -5,6 +5,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
+#include "harness/llama/gguf.h"
 #include "harness/llama/pack_row.h"
 #include "harness/llama/quantized_matrix.h"
 
@@ -96,15 +97,19 @@ void read_packed(const QuantizedTensors& from, RowTile<kBits>& tile) {
   }
 }
 
-/// GGUF: blocks of 32 columns. Of four bits, byte i has value i in its low bits and value i + 16 in the high.
+/// GGUF: blocks of 32 columns, Q4_0, Q5_0 or Q8_0. Of four bits, byte i has value i in its low bits and value
+/// i + 16 in the high.
 template <int kBits>
 void read_gguf(const QuantizedTensors& from, RowTile<kBits>& tile) {
   for (int r = 0; r < tile.rows; ++r)
     for (int c = 0; c < tile.columns; c += from.format.group) {
-      const std::byte* values =
-          from.block(tile.row + r, (tile.column + c) / from.format.group) + kGgufScaleBytes;
+      const std::byte* const block = from.block(tile.row + r, (tile.column + c) / from.format.group);
+      const std::byte* const values = block + kGgufScaleBytes;
       if constexpr (kBits == 8) {
-        std::memcpy(&tile.values[r][c], values, static_cast<std::size_t>(from.format.group));
+        if (from.block_type->name == "Q5_0")
+          unpack_q5_0(block, &tile.values[r][c]);
+        else
+          std::memcpy(&tile.values[r][c], values, static_cast<std::size_t>(from.format.group));
         continue;
       }
       for (int i = 0; i < 16; ++i) {

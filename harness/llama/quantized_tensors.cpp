@@ -244,8 +244,8 @@ std::optional<QuantizedTensors> find_quantized(const Checkpoint& checkpoint, con
   const Module m{checkpoint, t, rows, columns};
   check_extents(m);
   if (t.storage == WeightStorage::gguf) {
-    t.block_type = &block_type_of(t.format.weights);
-    t.weight = t.scales = need(checkpoint, t.weight_name, {std::string(t.block_type->name)}, rows, columns);
+    t.weight = t.scales = need(checkpoint, t.weight_name, block_types_of(t.format.weights), rows, columns);
+    t.block_type = find_block_type(t.weight->dtype);
     t.scale_name = t.weight_name;
   } else if (by_columns) {
     find_column_major(m);

@@ -176,6 +176,35 @@ TEST(Gguf, SuperBlocksArePackedExactly) {
   }
 }
 
+TEST(Gguf, BlocksOf32ValuesArePackedExactly) {
+  for (const char* name : {"llama_q4_0", "qwen2_q8_0"}) {  // the latter has k and a down in Q5_0
+    const ModelConfig config = read_model(file_of(name));
+    const Checkpoint checkpoint(file_of(name));
+    for (const auto& [parts, columns] : {layer_modules(config, 0).qk, layer_modules(config, 1).down}) {
+      const auto packed = read_quantized(checkpoint, *config.quantization, parts, columns);
+      ASSERT_TRUE(packed) << name;
+      const int weights = packed->format.weights;
+      std::int64_t row = 0;
+      for (const auto& [module, rows] : parts) {
+        const std::vector<float> want =
+            expanded(checkpoint.tensor(module + ".weight", {rows.stored, columns.stored}));
+        for (std::int64_t i = 0; i < rows.count * columns.count; ++i) {
+          const std::int64_t r = row + i / columns.count, c = i % columns.count;
+          const auto [at, shift] = packed_position(weights, columns.count, r, c);
+          const auto byte = std::to_integer<std::uint8_t>(packed->weight[static_cast<std::size_t>(at)]);
+          const int value =
+              weights == kWeightsInt4 ? (byte >> shift & 15) - 8 : static_cast<std::int8_t>(byte);
+          const double scale =
+              load(DType::fp16, packed->scales.data(), scale_index(weights, 32, columns.count, r, c));
+          ASSERT_EQ(static_cast<float>(value * scale), want[static_cast<std::size_t>(i)])
+              << module << " " << i;
+        }
+        row += rows.count;
+      }
+    }
+  }
+}
+
 TEST(Gguf, WhatIsDequantizedIsNoted) {
   const auto host = open_device("host");
   const auto notes = [&](const char* name) {
