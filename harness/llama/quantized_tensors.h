@@ -12,7 +12,7 @@
 
 namespace warptune {
 
-/// Bytes of the scale of a block of Q4_0 and Q8_0, before its values.
+/// Bytes of the scale of a block of Q4_0, Q5_0 and Q8_0, which comes first.
 inline constexpr std::int64_t kGgufScaleBytes = 2;
 
 /// The tensors of a module, or their slices where only some rows and columns are read.
