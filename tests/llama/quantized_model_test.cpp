@@ -219,8 +219,9 @@ double bytes_by_format(const Weights& w, const ModelConfig& c) {
   return bytes;
 }
 
-/// The folder `mixed` with layer 1 in int8 and lm_head in fp8, a scale per row.
-fs::path three_formats(const std::string& test) {
+/// The folder `mixed` with layer 1 in int8 and lm_head in fp8, a scale per row. `plain_v`: the v of layer 1
+/// is in 16 bits.
+fs::path three_formats(const std::string& test, bool plain_v = false) {
   const fs::path from = folder_of("mixed"), to = testing::fresh_folder(test);
   testing::RawTensors tensors;
   const Checkpoint checkpoint(from);
@@ -244,6 +245,12 @@ fs::path three_formats(const std::string& test) {
         {"mlp.down_proj", c.hidden, c.intermediate}})
     add(std::string("model.layers.1.") + name, rows, columns, kWeightsInt8);
   add("lm_head", c.vocab, c.hidden, kWeightsFp8);
+  const std::string v = "model.layers.1.self_attn.v_proj";
+  if (plain_v) {
+    std::erase_if(tensors, [&](const auto& tensor) { return tensor.first.starts_with(v); });
+    tensors[v + ".weight"] = {
+        "BF16", {kv, c.hidden}, std::string(static_cast<std::size_t>(2 * kv * c.hidden), 0)};
+  }
   testing::write_tensors(to, tensors);
   auto config = nlohmann::json::parse(std::ifstream(from / "config.json"));
   auto& quantization = config["quantization_config"];
@@ -254,7 +261,7 @@ fs::path three_formats(const std::string& test) {
                           {"weights", {{"num_bits", 8}, {"type", type}, {"strategy", "channel"}}}};
   };
   quantization["format"] = "mixed-precision";
-  quantization["ignore"] = nlohmann::json::array();
+  quantization["ignore"] = plain_v ? nlohmann::json{v} : nlohmann::json::array();
   quantization["config_groups"] = {{"group_0", int4},
                                    {"group_1", by_row("re:model.layers.1..*", "int-quantized", "int")},
                                    {"group_2", by_row("lm_head", "float-quantized", "float")}};
@@ -264,7 +271,7 @@ fs::path three_formats(const std::string& test) {
 
 TEST(QuantizedWeights, EachMatrixCountsInItsOwnFormat) {
   const auto device = open_device("host");
-  std::vector<fs::path> folders = {three_formats("three_formats")};
+  std::vector<fs::path> folders = {three_formats("three_formats"), three_formats("plain_v", true)};
   for (const char* name : kQuantizedGoldens) folders.push_back(folder_of(name));
   for (const fs::path& folder : folders) {
     SCOPED_TRACE(folder.string());
@@ -283,6 +290,9 @@ TEST(QuantizedWeights, EachMatrixCountsInItsOwnFormat) {
   EXPECT_EQ(w.layers[1].down.format.str(), "int8");
   EXPECT_EQ(w.lm_head.format.str(), "fp8");
   EXPECT_EQ(c.weights.str(), "int4:group=32") << "the first";
+  const LayerFormats with_plain_v = read_model(folders[1]).formats_of(1);
+  EXPECT_EQ(with_plain_v.qk.str(), "int8");
+  EXPECT_EQ(with_plain_v.v.str(), "same") << "in 'ignore'";
   EXPECT_TRUE(c.has_mixed_formats());
   EXPECT_TRUE(read_model(folder_of("mixed")).has_mixed_formats()) << "a matrix in 16 bits";
   EXPECT_FALSE(read_model(folder_of("gptq")).has_mixed_formats());
