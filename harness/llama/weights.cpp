@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <tuple>
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
@@ -266,9 +265,9 @@ ModelConfig read_model(const std::filesystem::path& folder) {
                        .down = format_of(m.down)};
     layer.v = m.v.parts.empty() ? layer.qk : format_of(m.v);
     // Zero points that are all 8 are none, except in a matrix with others.
-    const auto [zeros_of_qk, zeros_of_v] = std::pair(layer.qk.zeros, layer.v.zeros);
-    layer.qk.zeros = layer.v.zeros = zeros_of_qk || zeros_of_v;
-    if (layer.has_v_apart()) std::tie(layer.qk.zeros, layer.v.zeros) = std::pair(zeros_of_qk, zeros_of_v);
+    LayerFormats joined = layer;
+    joined.qk.zeros = joined.v.zeros = layer.qk.zeros || layer.v.zeros;
+    if (!joined.has_v_apart()) layer = joined;
     for (const WeightFormat& format : {layer.o, layer.qk, layer.v, layer.down, layer.gate_up})
       if (!c.weights.quantized()) c.weights = format;
     c.layer_formats.push_back(layer);

@@ -14,7 +14,13 @@ _CUDA_ARRAY_TYPES = {
     "<u4": "uint32",
     "<u8": "uint64",
 }
-_TORCH_TYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8", "float8_e8m0fnu": "e8m0"}
+_TORCH_TYPES = {
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "fp8",
+    "float8_e8m0fnu": "e8m0",
+}
 
 
 @dataclass(frozen=True, slots=True)

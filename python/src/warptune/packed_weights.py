@@ -52,7 +52,7 @@ def pack_weights(values, scales, format, *, zero_points=None, g_idx=None, global
     """Packs a matrix of quantized weights [rows, columns], a byte each; a weight is (value - zero point) * scale.
 
     `format`: `int8`, `int4` or `fp8`, with `:group=32`, `64` or `128` where columns share a scale, fp8 also with
-    `:activations=fp8`; or `nvfp4`, `mxfp4`, `q4_k` or `q6_k`, whose groups have a size of their own (docs/quantized.md).
+    `:activations=fp8`; or `nvfp4`, `mxfp4`, `q4_k` or `q6_k`, whose groups have one size (docs/quantized.md).
 
     values: int8; of int4 int8 from -8 to 7, or uint8 from 0 to 15; of fp8 e4m3 or its codes in uint8; of nvfp4 and
     mxfp4 codes of e2m1 in uint8, from 0 to 15; of q4_k and q6_k the super-blocks of a GGUF file, uint8 [rows, bytes].
@@ -69,7 +69,9 @@ def pack_weights(values, scales, format, *, zero_points=None, g_idx=None, global
     arrays = {name: _on_host(array, name) for name, array in given.items() if array is not None}
     require(weights == "nvfp4" or global_scale == 1, f"pack_weights: weights of {weights} have no global scale")
     has_blocks = weights in _SUPER_BYTES
-    require(not has_blocks or scales is None, f"pack_weights: the blocks of {weights} have their scales; 'scales' is None")
+    require(
+        not has_blocks or scales is None, f"pack_weights: the blocks of {weights} have their scales; 'scales' is None"
+    )
     require(has_blocks or scales is not None, f"pack_weights: weights of {weights} need 'scales'")
     shape, offset = _checked(weights, group, **arrays)
     address = [arrays[name].data_ptr() if name in arrays else 0 for name in given]

@@ -10,6 +10,7 @@ from .arrays import dtype_name
 
 NEAR_POSITIONS = 1 << 17  # kernels/common/near_positions.h
 
+
 @dataclass
 class Call:
     """A problem with the outputs of a call, {name: (shape, dtype)}, and the members of the args that shapes decide.
@@ -126,8 +127,21 @@ FEW_TOKENS = 64
 
 
 def linear_packed(
-    x, weight, scales, zeros, order, row_scales, bias, norm_weight, residual,
-    weights, activations, group, rows, columns, swiglu,
+    x,
+    weight,
+    scales,
+    zeros,
+    order,
+    row_scales,
+    bias,
+    norm_weight,
+    residual,
+    weights,
+    activations,
+    group,
+    rows,
+    columns,
+    swiglu,
 ):
     s, shape = Shapes("linear"), QuantizedShape(weights, group, rows, columns)
     s.bound |= {"rows": rows, "in": columns}
