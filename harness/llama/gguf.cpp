@@ -175,6 +175,7 @@ GgufFile::GgufFile(const std::filesystem::path& path) : path_(path), file_(path)
     if (!tensors_.emplace(entry.name, std::move(entry.tensor)).second)
       throw InputError("{}: tensor '{}' is there twice", name, brief(entry.name));
   }
+  reject_overlaps(tensors_, name);
 }
 
 }  // namespace warptune

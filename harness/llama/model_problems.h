@@ -31,7 +31,7 @@ class ModelProblems {
       : ops_(ops), config_(config), dtype_(dtype), kv_(kv) {}
 
   Problem embedding(std::int64_t tokens) const;
-  /// Row gathers by the embedding op: `tokens` of `rows` rows of hidden states, or so many heads.
+  /// Row gathers by the embedding op: `tokens` of `rows` rows, which are hidden states or heads.
   Problem gather(std::int64_t tokens, std::int64_t rows) const;
   Problem gather_heads(std::int64_t tokens, std::int64_t rows) const;
   Problem rms_norm(std::int64_t tokens) const;
@@ -127,8 +127,8 @@ std::int64_t prompt_pieces(const ModelConfig& config, DType dtype, std::int64_t 
 /// Bytes of one token's activations.
 std::int64_t activation_bytes(const ModelConfig& config, DType dtype);
 
-/// How often a decode step or a prefill launches a problem of the model: once per layer, or once; where
-/// formats are mixed, in at most so many layers.
+/// How often a decode step or a prefill launches a problem of the model: once per layer, or once. With mixed
+/// formats a GEMM counts for each layer that has a matrix in its format.
 int launches_of(const ModelConfig& config, const Problem& problem);
 
 /// Every distinct problem of a decode step at each context (to its bucket), greedy and top-k 50.

@@ -64,6 +64,8 @@ StoredTensor parse_tensor(const Json& entry, std::span<const std::byte> data, co
   return tensor;
 }
 
+}  // namespace
+
 void reject_overlaps(const std::map<std::string, StoredTensor>& tensors, const std::string& origin) {
   std::vector<std::pair<std::span<const std::byte>, const std::string*>> spans;
   for (const auto& [name, tensor] : tensors)
@@ -74,8 +76,6 @@ void reject_overlaps(const std::map<std::string, StoredTensor>& tensors, const s
       throw InputError("{}: tensors '{}' and '{}' overlap", origin, brief(*spans[i - 1].second),
                        brief(*spans[i].second));
 }
-
-}  // namespace
 
 std::string stored_name(DType dtype) {
   for (const auto& [known, name] : kStored)

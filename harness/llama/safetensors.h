@@ -47,6 +47,9 @@ struct StoredTensor {
   }
 };
 
+/// Throws InputError where two tensors of a file, by their names, share bytes.
+void reject_overlaps(const std::map<std::string, StoredTensor>& tensors, const std::string& origin);
+
 /// The dtype as a file names it: "F32", "F16", "BF16", "I32".
 std::string stored_name(DType dtype);
 /// The dtype of such a name; empty for any other.

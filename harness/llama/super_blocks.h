@@ -11,7 +11,7 @@ namespace warptune {
 
 /// Q4_K: d, dmin, 12 bytes of eight scales and eight minima of 6 bits, 128 bytes of nibbles. Of each 64
 /// values the first 32 are low nibbles, the others the high ones.
-inline constexpr std::int64_t kQ4KBytes = 144, kQ4KScales = 4, kQ4KNibbles = 16;  // of all; where they begin
+inline constexpr std::int64_t kQ4KBytes = 144, kQ4KScales = 4, kQ4KNibbles = 16;  // size, offsets
 /// Q6_K: 128 bytes of low nibbles, 64 of high two bits, 16 int8 scales, d.
 inline constexpr std::int64_t kQ6KBytes = 210, kQ6KHighBits = 128, kQ6KScales = 192, kQ6KStep = 208;
 
@@ -43,9 +43,8 @@ inline void unpack_super_block(int weights, const std::byte* block, int first, i
       const int shift = row % 2 * 4;
       for (int i = 0; i < 32; ++i) to[i] = nibbles[i] >> shift & 15;
     } else {
-      const std::uint8_t *const low = bytes + row / 4 * 64 + row % 2 * 32, *const high = bytes +
-                                                                                         kQ6KHighBits +
-                                                                                         row / 4 * 32;
+      const std::uint8_t* const low = bytes + row / 4 * 64 + row % 2 * 32;
+      const std::uint8_t* const high = bytes + kQ6KHighBits + row / 4 * 32;
       const int low_shift = row % 4 / 2 * 4, high_shift = row % 4 * 2;
       for (int i = 0; i < 32; ++i)
         to[i] =

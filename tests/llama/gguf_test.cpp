@@ -231,8 +231,8 @@ struct Bytes {
     return *this;
   }
   /// A tensor of one row.
-  Bytes& tensor(std::uint64_t columns, std::uint32_t type, std::uint64_t offset) {
-    return name("t")
+  Bytes& tensor(std::uint64_t columns, std::uint32_t type, std::uint64_t offset, const char* called = "t") {
+    return name(called)
         .number(std::uint32_t{2})
         .number(columns)
         .number(std::uint64_t{1})
@@ -276,6 +276,8 @@ TEST(Gguf, HostileFilesAreRefused) {
       {header(1, 0).tensor(kHuge, 0, 0).text, "impossible extent"},
       {header(1, 0).tensor(32, 2, 7).text, "multiple of 32"},
       {header(1, 0).tensor(32, 2, 0).text, "ends beyond"},
+      {header(2, 0).tensor(32, 0, 32, "b").tensor(32, 0, 0, "a").text + std::string(1000, '\0'),
+       "tensors 'a' and 'b' overlap"},
       {header(1, 0).tensor(32, 2, kHuge - 31).text, "ends beyond"},
       {header(2, 0).tensor(8, 0, 0).tensor(8, 0, 0).text + std::string(128, '\0'), "twice"},
       {header(1, 0)

@@ -31,7 +31,7 @@ float dot(const T* x, const W* w, std::int64_t n) {
   return sum;
 }
 
-/// Dequantized values that stay in a cache of the host.
+/// Values that are dequantized at once: 64 KB, which stay in the cache of a core.
 constexpr std::int64_t kCachedValues = 16384;
 
 /// The GEMM of a problem in dtype T, with its prologue and epilogue.
@@ -83,7 +83,7 @@ class HostGemm {
   }
 
  private:
-  /// `weight`: the rows of these outputs; `up`: those that multiply them in a SwiGLU.
+  /// `weight`: the rows of these outputs; `up`: with SwiGLU the rows of up.
   template <class W, class Dot>
   void store(std::int64_t first, std::int64_t last, const W* weight, const W* up, Dot dot) const {
     for (std::int64_t token = 0; token < args_.tokens; ++token)
