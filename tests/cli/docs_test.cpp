@@ -130,10 +130,12 @@ TEST(Docs, TheExamplesParse) {
 TEST(Docs, TheSweepsOfDocumentsAndScriptsLoad) {
   const std::regex fenced("(?:^|\n)```yaml\n([^`]*)```"), here("<< ?'?YAML'?\n([^]*?)\nYAML\n");
   int count = 0;
+  const fs::path folder = testing::fresh_folder("docs_sweeps");
+  fs::copy_file(fs::path(TEST_DATA) / "gguf/llama_q4_k/model.gguf", folder / "model-q4_k_m.gguf");
   const auto load_all = [&](const fs::path& file, const std::regex& pattern) {
     const std::string text = text_of(file);
     for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it, ++count) {
-      const fs::path sweep = fs::path(::testing::TempDir()) / (file.stem().string() + ".yaml");
+      const fs::path sweep = folder / (file.stem().string() + ".yaml");
       std::ofstream(sweep) << (*it)[1] << '\n';
       try {
         const Sweep loaded = load_sweep(ops(), sweep);
