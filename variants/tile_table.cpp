@@ -171,14 +171,14 @@ std::vector<Tile> tile_rows() {
            "CUTLASS's 128 x 128 x 32 of sm_80; longer steps and more stages of the smaller tiles of few "
            "tokens"),
       // Quantized weights
-      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == q4_k",
-           "blocks_per_sm<=2 warps<=8 tiles=1 stages<=4 cluster_k=1 pdl<=1", quantized),
-      tile("linear", "gemv_packed_bulk_copy",
-           "has_bulk_copy && tokens == 1 && weights not in [int8, fp8, q6_k]",
-           "blocks_per_sm<=2 warps<=16 tiles=1 stages<=2 cluster_k=1 pdl<=1", quantized),
+      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights in [int8, fp8, q6_k]",
+           "blocks_per_sm<=2 warps<=16 tiles=1 stages<=4 cluster_k=1 pdl<=1", quantized),
+      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == int4 && in > 8192",
+           "blocks_per_sm<=2 warps<=8 tiles<=2 stages<=4 cluster_k<=2 pdl<=1", quantized),
+      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == int4",
+           "blocks_per_sm=1 warps<=16 tiles<=2 stages<=4 cluster_k=1 pdl<=1", quantized),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens <= 8",
-           "blocks_per_sm=1 warps<=16 tiles<=tokens==1?2:1 stages<=6 cluster_k<=in*tokens>65536?2:1 pdl<=1",
-           quantized),
+           "blocks_per_sm=1 warps<=16 tiles=1 stages<=6 cluster_k<=in*tokens>65536?2:1 pdl<=1", quantized),
       tile("linear", "gemv_packed", "tokens <= 8", "warps<=in>=4096?16:8 tiles=1 unroll<=2 pdl<=1",
            quantized),
       tile("linear", "wgmma_packed", "has_wgmma && tokens > 8 && tokens <= 64",
@@ -285,6 +285,7 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
       add("linear",
           Assignment{
               {"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", weights}, {"group", group}});
+  add("linear", Assignment{{"tokens", 1}, {"in", 11008}, {"out", 4096}, {"weights", 2}, {"group", 128}});
   for (const std::int64_t tokens : {128, 512, 4096})
     add("linear",
         Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", 3}, {"activations", 1}});

@@ -3,7 +3,7 @@
 // Grid: a block computes kTiles tiles of 16 weight rows; its warps split K.
 // Loads: 16 bytes per lane are a block of weights; kUnroll blocks per tile and warp are in flight, with
 //   their scales and zero points, the first before pdl_wait().
-// Sync: one barrier when x has come, one when the warps have stored their sums in shared memory.
+// Sync: one barrier when the warps have stored their sums in shared memory.
 // `in` is a multiple of the columns of a block of weights.
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/packed_dot.cuh"
@@ -20,16 +20,20 @@ class PackedRows {
         begin_(S::kBlocks * warp() / S::kWarps),
         end_(S::kBlocks * (warp() + 1) / S::kWarps) {}
 
+  __device__ __forceinline__ XOfWarp<S> x(typename XOfWarp<S>::Shared& shared) const {
+    return {shared, args_, begin_, end_, 1};
+  }
+
   __device__ __forceinline__ void load_prologue() {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) load(u, begin_ + u);
   }
-  __device__ __forceinline__ void main_loop(PackedSums<S>& sums, const XOfLane<S>& x) {
+  __device__ __forceinline__ void main_loop(PackedSums<S>& sums, const XOfWarp<S>& x) {
     for (int block = begin_; block < end_; block += kUnroll) {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         if (block + u < end_) {
-          multiply_block<S>(sums, weights_[u], x, (block + u) * S::kColumns);
+          multiply_block<S>(sums, weights_[u], x, block + u);
           load(u, block + u + kUnroll);
         }
       }
@@ -73,13 +77,12 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_packed(QuantizedLinea
   using S = PackedGemv<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWeights, kGroup, kZeros,
                        kActOrder, kWarps, kTiles>;
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
-  [[maybe_unused]] static constexpr int kSharedBytes = S::kXBytes;
+  using X = XOfWarp<S>;
+  [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename X::Shared);
   extern __shared__ uint4 memory[];
-  T* const x = reinterpret_cast<T*>(memory);
   PackedRows<S, kUnroll> rows(args, static_cast<int>(blockIdx.x) * kTiles);
   rows.load_prologue();
-  BlockNorm<T, kTokens, kIn, S::kThreads, S::kPitch> norm;
-  if constexpr (S::kNorm) norm.load_weights(args.norm_weight);
+  X x = rows.x(*reinterpret_cast<typename X::Shared*>(memory));
   Keys::clear();
   pdl_launch_dependents();
   pdl_wait();
@@ -90,15 +93,10 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_packed(QuantizedLinea
 #pragma unroll
   for (int j = 0; j < kStores; ++j)
     outputs[j] = PackedOutput<S>(args, static_cast<int>(blockIdx.x) * S::kOutputs, result(j));
-  __shared__ float x_scales[kTokens];
-  if constexpr (S::kNorm)
-    norm.load_x(x, args.x, args.eps);
-  else
-    load_x<S, S::kThreads>(x, args);
-  store_scales<S>(x_scales, norm);
-  __syncthreads();
-  PackedSums<S> sums = {};
-  rows.main_loop(sums, XOfLane<S>(x));
+  x.load(0);
+  PackedSums<S> sums;
+  start_sums<S>(sums, x);
+  rows.main_loop(sums, x);
 
   __shared__ PackedPartials<S> partials;
   store_partials<S>(partials, sums);
@@ -106,7 +104,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_packed(QuantizedLinea
 #pragma unroll
   for (int j = 0; j < kStores; ++j)
     if (outputs[j].is_valid)
-      outputs[j].store(args, add_partials<S>(partials, result(j)), x_scales[outputs[j].token]);
+      outputs[j].store(args, add_partials<S>(partials, result(j)), x.scale(outputs[j].token));
   Keys::template write<S::kThreads>(args);
 }
 

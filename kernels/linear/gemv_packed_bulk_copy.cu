@@ -6,7 +6,8 @@
 //   by TMA (a copy per slot would delay the first stages: a thread issues one in about 80 cycles), and zero
 //   points; each of kWarps consumer warps multiplies one block of each stage, so that they
 //   split K.
-// PDL: the stages are filled before pdl_wait(). The same thread prefetches some of the next GEMM's weights to
+// PDL: half of the stages are filled before pdl_wait(), the others when x is on its way, which would come
+//   after them. The same thread prefetches some of the next GEMM's weights to
 //   the L2, before pdl_wait() (o) or after it (down).
 // Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
 //   their sums in one of two buffers.
@@ -37,6 +38,8 @@ struct ClusterSums<S, 1> {};
 template <class S, int kStages_>
 struct PackedStages {
   static constexpr int kStages = kStages_, kSteps = ceil_div(S::kBlocks, S::kWarps);  // stages of a work tile
+  /// Those that are filled before pdl_wait(): x waits in memory behind all of them.
+  static constexpr int kEarlyStages = max_of(kStages / 2, 1);
   static constexpr bool kSuperBlocks = has_super_blocks(S::kWeights);
   /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
   static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
@@ -65,10 +68,9 @@ struct PackedStages {
   }
   struct Storage : ClusterSums<S> {
     Stage stages[kStages];
-    typename S::T x[S::kTokens][S::kPitch];
+    typename XOfWarp<S>::Shared x;
     PackedPartials<S> partials[2];
     Mbarrier full[kStages], empty[kStages];
-    float x_scales[S::kTokens];
   };
   static_assert(S::kGroup == 0 || (S::kWarps * S::kColumns % S::kGroup == 0 && S::kWeights != kWeightsFp8));
   static_assert(!S::kZeros || (S::kGroup != 0 && S::kIn / S::kGroup % 2 == 0 && kSlotGroups % 2 == 0));
@@ -97,20 +99,17 @@ class PackedProducer {
         tile_(work_.first),
         total_((work_.last - work_.first) * P::kSteps) {}
 
-  __device__ __forceinline__ void fill() {
-    for (; loaded_ < min_of(P::kStages, total_); ++loaded_) load();
-  }
-  __device__ __forceinline__ void refill() {
-    unsigned phase = 0;
-    for (; loaded_ < total_; ++loaded_) {
-      mbarrier_wait(&shared_.empty[stage_], phase);
-      load();
-      if (stage_ == 0) phase ^= 1;
+  /// Loads stages up to `count`, or the last.
+  __device__ __forceinline__ void load(int count) {
+    for (; loaded_ < min_of(count, total_); ++loaded_) {
+      if (loaded_ >= P::kStages) mbarrier_wait(&shared_.empty[stage_], loaded_ / P::kStages % 2 ^ 1);
+      load_stage();
     }
   }
+  __device__ __forceinline__ void load_all() { load(total_); }
 
  private:
-  __device__ __forceinline__ void load() {
+  __device__ __forceinline__ void load_stage() {
     typename P::Stage& stage = shared_.stages[stage_];
     Mbarrier* const full = &shared_.full[stage_];
     const int blocks = min_of(S::kWarps, S::kBlocks - step_ * S::kWarps);
@@ -239,7 +238,7 @@ class ClusterCombine {
       for (int block = 1; block < S::kClusterK; ++block)
 #pragma unroll
         for (int r = 0; r < S::kResultRows; ++r) sums[r] += shared_.sums[block][tile][result][r];
-      if (output.is_valid) output.store(args, sums, 1);
+      if (output.is_valid) output.store(args, sums, S::Bits::kSumScale);
     }
   }
 
@@ -250,10 +249,10 @@ class ClusterCombine {
 
 /// A consumer warp.
 template <class S, class P>
-__device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typename P::Storage& shared) {
+__device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typename P::Storage& shared,
+                                        const XOfWarp<S>& x) {
   const PackedWork<S> work;
   const int warp = threadIdx.x / 32;
-  const XOfLane<S> x(shared.x[0] + warp * S::kColumns);
   constexpr int kStores = ceil_div(S::kResults, S::kThreads);
   [[maybe_unused]] ClusterCombine<S> combine(shared, work);
   PipelineState<P::kStages> state;
@@ -265,15 +264,16 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
 #pragma unroll
       for (int j = 0; j < kStores; ++j)
         outputs[j] = PackedOutput<S>(args, tile * S::kOutputs, thread + j * S::kThreads);
-    PackedSums<S> sums = {};
+    PackedSums<S> sums;
+    start_sums<S>(sums, x);
     // Two stages of Q4_K have too many scales for the registers.
 #pragma unroll kHasOffsets < S::kWeights> ? 1 : 2
     for (int step = 0; step < P::kSteps; ++step) {
       mbarrier_wait(&shared.full[state.index], state.phase);
-      if (S::kBlocks % S::kWarps == 0 || step * S::kWarps + warp < S::kBlocks) {
+      if (const int block = step * S::kWarps + warp; S::kBlocks % S::kWarps == 0 || block < S::kBlocks) {
         PackedBlock<S> weights[S::kTiles][2];
         read_stage<S, P>(weights, shared.stages[state.index]);
-        multiply_block<S>(sums, weights, x, step * S::kWarps * S::kColumns);
+        multiply_block<S>(sums, weights, x, block);
       }
       fence_proxy_async();  // the stage is overwritten by bulk copies
       __syncwarp();
@@ -288,7 +288,7 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
       const int result = thread + j * S::kThreads;
       if constexpr (S::kClusterK == 1) {
         if (outputs[j].is_valid)
-          outputs[j].store(args, add_partials<S>(partials, result), shared.x_scales[outputs[j].token]);
+          outputs[j].store(args, add_partials<S>(partials, result), x.scale(outputs[j].token));
       } else if (result < S::kResults) {
         combine.give(tile, result, add_partials<S>(partials, result));
       }
@@ -322,26 +322,30 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     if constexpr (kClusterK > 1) mbarrier_init(&shared.sums_full), mbarrier_init(&shared.sums_empty);
     mbarrier_init_fence();
   }
-  PackedProducer<S, P> producer(args, weight, scales, shared);
-  if (is_producer) producer.fill();
-  BlockNorm<T, kTokens, kIn, kAllThreads, S::kPitch> norm;
-  if constexpr (S::kNorm) norm.load_weights(args.norm_weight);
   Keys::clear();
-  pdl_launch_dependents();
-  if (is_producer) prefetch_next_weight<kPrefetch>(args);
-  pdl_wait();
-  if (is_producer) prefetch_next_weight<kLatePrefetch>(args);
-  if constexpr (S::kNorm)
-    norm.load_x(shared.x[0], args.x, args.eps);
-  else
-    load_x<S, kAllThreads>(shared.x[0], args, PackedWork<S>().rank * S::kPartIn);
-  store_scales<S>(shared.x_scales, norm);
   if constexpr (kClusterK > 1)
     cluster_barrier();
   else
     __syncthreads();
-  if (is_producer) producer.refill();
-  if (threadIdx.x < S::kThreads) consume<S, P>(args, shared);
+  if (threadIdx.x >= S::kThreads) {
+    PackedProducer<S, P> producer(args, weight, scales, shared);
+    if (is_producer) producer.load(P::kEarlyStages);
+    __syncwarp();
+    pdl_launch_dependents();
+    if (is_producer) prefetch_next_weight<kPrefetch>(args);
+    pdl_wait();
+    if (is_producer) {
+      prefetch_next_weight<kLatePrefetch>(args);
+      producer.load_all();
+    }
+    __syncwarp();
+  } else {
+    XOfWarp<S> x(shared.x, args, threadIdx.x / 32, S::kBlocks, S::kWarps);
+    pdl_launch_dependents();
+    pdl_wait();
+    x.load(PackedWork<S>().rank * S::kPartIn);
+    consume<S, P>(args, shared, x);
+  }
   Keys::template write<kAllThreads>(args);
 }
 

@@ -170,6 +170,51 @@ struct WeightWord {
   }
 };
 
+/// The weights of four bytes of a packed row as multiples of a small power of two, the unit, without
+/// arithmetic: bits below an exponent of 0 are a subnormal number of T, or with the lowest bit of the
+/// exponent one of the smallest normal numbers, which go on in the same steps: eight bits of bf16, eleven of
+/// fp16. Integers are unsigned, the weight plus kZero; with kUnits 2, pairs 1 and 3 have 16 times the unit.
+/// Sums of products with x * kXScale, which are within the range of fp32, times kSumScale are sums of weights
+/// * x.
+template <class T, int kWeights>
+struct WeightBits {
+  static constexpr bool kBf16 = is_same<T, bf16>;
+  static constexpr bool kFourBits = kWeights == kWeightsInt4 || kWeights == kWeightsQ4K,
+                        kIntegers = kWeights != kWeightsFp8 && !is_fp4(kWeights);
+  static constexpr int kPairs = WeightWord<T, kWeights>::kPairs, kUnits = kFourBits ? 2 : 1;
+  static constexpr unsigned kZero = kWeights == kWeightsInt4   ? 8
+                                    : kWeights == kWeightsInt8 ? 128
+                                    : kWeights == kWeightsQ6K  ? 32
+                                                               : 0;
+  static constexpr float kXScale = kBf16 && !is_fp4(kWeights) ? 0x1p64f : 1,
+                         kSumScale = is_fp4(kWeights)          ? 1
+                                     : kWeights == kWeightsFp8 ? (kBf16 ? 0x1p56f : 0x1p8f)
+                                                               : (kBf16 ? 0x1p69f : 0x1p24f);
+
+  static __device__ __forceinline__ void get(unsigned (&pairs)[kPairs], unsigned word) {
+    if constexpr (kFourBits) {
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i)
+        pairs[i] = word >> i / 2 * 8 & (i % 2 == 0 ? 0x000f000fu : 0x00f000f0u);
+    } else if constexpr (kIntegers) {
+      const unsigned v = kWeights == kWeightsQ6K ? (word ^ 0x20202020u) & 0x3f3f3f3fu : word ^ 0x80808080u;
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) pairs[i] = __byte_perm(v, 0, i == 0 ? 0x4140 : 0x4342);
+    } else if constexpr (kWeights == kWeightsFp8) {
+      // The sign, then exponent and mantissa below the wider exponent of T: high and low bytes of the values.
+      constexpr int kShift = kBf16 ? 4 : 1;
+      constexpr unsigned kHigh = 0x01010101u * (0x7f >> kShift),
+                         kLow = 0x01010101u * (0x7f << (8 - kShift) & 0xff);
+      const unsigned high = and_or(word, 0x80808080u, word >> kShift & kHigh),
+                     low = word << (8 - kShift) & kLow;
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) pairs[i] = __byte_perm(low, high, i == 0 ? 0x5140 : 0x7362);
+    } else {
+      WeightWord<T, kWeights>::convert(pairs, word, 0);
+    }
+  }
+};
+
 /// Pairs of T times `scale`, each rounded once.
 template <class T>
 __device__ __forceinline__ unsigned multiply_pair(unsigned pair, float scale) {

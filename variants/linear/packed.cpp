@@ -9,7 +9,18 @@ namespace {
 const DerivedValue kBlockColumns{"block_columns", "weights in [int8, fp8, q6_k] ? 64 : 128",
                                  "columns of a block of packed weights"};
 const DerivedValue kOutputs{"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs of these tiles"};
-const DerivedValue kXBytes{"x_bytes", "tokens * (in + 8) * dtype_bytes", "bytes of x in shared memory"};
+/// XOfWarp::Shared: x, sums of x over its groups or blocks, and squares, for `columns` of a row.
+DerivedValue x_bytes(const std::string& columns) {
+  return {"x_bytes",
+          "16 * ceil_div(tokens * (" + columns +
+              " + 8) * dtype_bytes + 4 * tokens * (weights in [int4, q4_k, q6_k] || "
+              "(weights == int8 && group != 0) ? " +
+              columns +
+              " // block_columns * "
+              "(group == 0 ? 1 : max(block_columns // max(group, 1), 1)) : 1) + "
+              "4 * warps * (prologue == none ? 1 : tokens), 16)",
+          "bytes of x, of sums of x and of its squares in shared memory"};
+}
 const DerivedValue kRowsPerOutput{"rows_per_output", "epilogue == swiglu ? 2 : 1",
                                   "weight rows of an output"};
 const DerivedValue kWeightSlots{"weight_slots", "ceil_div(rows_per_output * out, 8)",
@@ -36,7 +47,7 @@ Variant gemv_packed() {
                      {"tiles", {1, 2, 4}, "tiles of 16 weight rows per block"},
                      {"unroll", {1, 2, 4, 8}, "blocks of weights in flight per tile and warp"},
                      pdl_parameter()},
-      .derived = {kBlockColumns, kOutputs, kXBytes},
+      .derived = {kBlockColumns, kOutputs, x_bytes("in")},
       .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "tokens <= 16",
                       "tokens <= 8 || (prologue == none && epilogue != argmax)", "tiles * unroll <= 8",
                       "outputs <= max(out, 16)", "epilogue != swiglu || out % 8 == 0",
@@ -78,6 +89,7 @@ Variant gemv_packed_bulk_copy() {
            kRowsPerOutput,
            kWeightSlots,
            {"part_in", "in // cluster_k", "columns of a block"},
+           x_bytes("part_in"),
            {"groups", "group == 0 ? 0 : in // max(group, 1)", "groups of columns of a row"},
            {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
             "groups of columns of a row in a stage"},
@@ -93,9 +105,8 @@ Variant gemv_packed_bulk_copy() {
             "2 * tiles * max(zeros * 8 * slot_groups, 16), 128)",
             "bytes of a stage"},
            {"storage_bytes",
-            "128 * ceil_div(stages * (stage_bytes + 16) + tokens * (part_in + 8) * dtype_bytes + "
-            "128 * warps * tiles * tokens + 4 * tokens, 128)",
-            "bytes of stages, x, two buffers of sums, barriers and scales"},
+            "128 * ceil_div(stages * (stage_bytes + 16) + x_bytes + 128 * warps * tiles * tokens, 128)",
+            "bytes of stages, x, two buffers of sums and barriers"},
            {"cluster_bytes",
             "cluster_k == 1 ? 0 : 128 * ceil_div(16 * cluster_k * rows_per_output * outputs * tokens + 16, "
             "128)",
