@@ -38,7 +38,8 @@ std::vector<Tile> tile_rows() {
                         "append_store=element",
                     among = "among the fastest in results/h200",
                     two_h100 = "the fastest of docs/lessons/all_reduce.md, on two H100",
-                    quantized = "among the fastest in results/h100/evidence/linear_quantized.csv";
+                    quantized = "among the fastest in results/h100/evidence/linear_quantized.csv",
+                    packed_gemv = "among the fastest in results/h200/evidence/linear_quantized.csv";
   std::vector<Tile> rows = {
       // Prompts
       tile("attention_prefill", "flash_wgmma",
@@ -172,15 +173,17 @@ std::vector<Tile> tile_rows() {
            "tokens"),
       // Quantized weights
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights in [int8, fp8, q6_k]",
-           "blocks_per_sm<=2 warps<=16 tiles=1 stages<=4 cluster_k=1 pdl<=1", quantized),
+           "blocks_per_sm<=2 warps<=16 tiles=1 stages<=4 cluster_k=1 pdl<=1", packed_gemv),
+      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == q4_k",
+           "blocks_per_sm=1 warps<=16 tiles<=2 stages<=3 cluster_k=1 pdl<=1", packed_gemv),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == int4 && in > 8192",
-           "blocks_per_sm<=2 warps<=8 tiles<=2 stages<=4 cluster_k<=2 pdl<=1", quantized),
+           "blocks_per_sm<=2 warps<=8 tiles<=2 stages<=4 cluster_k<=2 pdl<=1", packed_gemv),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == int4",
-           "blocks_per_sm=1 warps<=16 tiles<=2 stages<=4 cluster_k=1 pdl<=1", quantized),
+           "blocks_per_sm=1 warps<=16 tiles<=2 stages<=4 cluster_k=1 pdl<=1", packed_gemv),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens <= 8",
-           "blocks_per_sm=1 warps<=16 tiles=1 stages<=6 cluster_k<=in*tokens>65536?2:1 pdl<=1", quantized),
+           "blocks_per_sm=1 warps<=16 tiles=1 stages<=6 cluster_k<=in*tokens>65536?2:1 pdl<=1", packed_gemv),
       tile("linear", "gemv_packed", "tokens <= 8", "warps<=in>=4096?16:8 tiles=1 unroll<=2 pdl<=1",
-           quantized),
+           packed_gemv),
       tile("linear", "wgmma_packed", "has_wgmma && tokens > 8 && tokens <= 64",
            "tile_tokens<=64 rows=out<=40*sms?64:128 tile_k<=256 stages<=3 warpgroups<=2 cluster_k<=2 "
            "cluster_m=1 persistent=1 pdl<=1",

@@ -23,12 +23,10 @@ Buffer rows(Device& device, DType dtype, std::int64_t tokens, std::int64_t width
 }
 
 /// The struct that the kernels of a GEMM take.
-Args args_of(const Problem& linear, const PrefetchLinearArgs& args, const Matrix& weight) {
-  if (weight.format.quantized())
-    return Args(QuantizedLinearArgs{args, weight.scales.data(), weight.zeros.as<signed char>(),
-                                    weight.order.as<int>(), weight.row_scales.as<float>()});
-  const bool fused = linear["prologue"] != kPrologueNone || linear["epilogue"] != kEpilogueNone;
-  return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
+Args args_of(const PrefetchLinearArgs& args, const Matrix& weight) {
+  if (!weight.format.quantized()) return Args(args);
+  return Args(QuantizedLinearArgs{args, weight.scales.data(), weight.zeros.as<signed char>(),
+                                  weight.order.as<int>(), weight.row_scales.as<float>()});
 }
 
 /// The rows that a GEMM reads which follows a norm: normalized, or what its prologue takes.
@@ -95,7 +93,7 @@ void Assembly::linear(const Problem& problem, const void* x, const Matrix& weigh
     all.next_rows =
         static_cast<int>(next.weight->weight.bytes() / static_cast<std::size_t>(all.next_row_bytes));
   }
-  calls_.push_back({std::move(entry), args_of(problem, all, weight), std::move(outputs), layer_});
+  calls_.push_back({std::move(entry), args_of(all, weight), std::move(outputs), layer_});
 }
 
 void Assembly::linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
@@ -367,7 +365,7 @@ Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBo
                                 nullptr,
                                 nullptr}};
   return {std::move(entry),
-          args_of(problem, all, weights.lm_head),
+          args_of(all, weights.lm_head),
           {Output::dense(-1, "lm_head", "out", weights.dtype, batch, head_rows(config), logits)}};
 }
 

@@ -6,9 +6,9 @@
 //   by TMA (a copy per slot would delay the first stages: a thread issues one in about 80 cycles), and zero
 //   points; each of kWarps consumer warps multiplies one block of each stage, so that they
 //   split K.
-// PDL: half of the stages are filled before pdl_wait(), the others when x is on its way, which would come
-//   after them. The same thread prefetches some of the next GEMM's weights to
-//   the L2, before pdl_wait() (o) or after it (down).
+// PDL: half of the stages are filled before pdl_wait(), the others when x, which memory would serve after
+//   them, is on its way. The same thread prefetches some of the next GEMM's weights to the L2: o before
+//   pdl_wait(), all when their own loads are issued, so that memory is busy until the next kernel loads.
 // Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
 //   their sums in one of two buffers.
 // Combine: block 0 of a cluster gets the sums of the others asynchronously (st.async) and stores the outputs
@@ -299,7 +299,7 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
           int kGroup, int kZeros, int kActOrder, int kBlocksPerSm, int kWarps, int kTiles, int kStages,
-          int kClusterK, int kPrefetch, int kLatePrefetch>
+          int kClusterK, int kPrefetch, int kTailPrefetch>
 __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     linear_gemv_packed_bulk_copy(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
                                  const __grid_constant__ TensorMap scales) {
@@ -335,8 +335,8 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     if (is_producer) prefetch_next_weight<kPrefetch>(args);
     pdl_wait();
     if (is_producer) {
-      prefetch_next_weight<kLatePrefetch>(args);
       producer.load_all();
+      prefetch_next_weight<kTailPrefetch>(args);
     }
     __syncwarp();
   } else {

@@ -171,11 +171,10 @@ struct WeightWord {
 };
 
 /// The weights of four bytes of a packed row as multiples of a small power of two, the unit, without
-/// arithmetic: bits below an exponent of 0 are a subnormal number of T, or with the lowest bit of the
-/// exponent one of the smallest normal numbers, which go on in the same steps: eight bits of bf16, eleven of
-/// fp16. Integers are unsigned, the weight plus kZero; with kUnits 2, pairs 1 and 3 have 16 times the unit.
-/// Sums of products with x * kXScale, which are within the range of fp32, times kSumScale are sums of weights
-/// * x.
+/// arithmetic. Bits below an exponent of 0 are a subnormal number of T; the lowest bit of the exponent goes
+/// on in the same steps: eight bits of bf16, eleven of fp16. Integers are unsigned, the weight plus kZero;
+/// with kUnits 2, pairs 1 and 3 are of 16 times the unit. Sums of products with x * kXScale are within the
+/// range of fp32, and times kSumScale they are sums of weights * x.
 template <class T, int kWeights>
 struct WeightBits {
   static constexpr bool kBf16 = is_same<T, bf16>;

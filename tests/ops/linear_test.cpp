@@ -268,14 +268,28 @@ INSTANTIATE_TEST_SUITE_P(Weights, LinearArgmax, ::testing::ValuesIn(kArgmaxCases
 INSTANTIATE_TEST_SUITE_P(Weights, GpuLinearArgmax, ::testing::ValuesIn(kArgmaxCases), kArgmaxName);
 
 /// The weights of this GEMM serve as those of the next one.
-Args with_next_weight(const Problem& problem, const Args& bound) {
-  PrefetchLinearArgs args;
+template <class T>
+Args with_next(const Args& bound, std::int64_t rows, std::int64_t row_bytes) {
+  T args;
   EXPECT_EQ(bound.size(), sizeof args);
   std::memcpy(&args, bound.data(), sizeof args);
   args.next_weight = args.weight;
-  args.next_rows = static_cast<int>(problem["out"]);
-  args.next_row_bytes = static_cast<int>(problem["in"]) * 2;
+  args.next_rows = static_cast<int>(rows);
+  args.next_row_bytes = static_cast<int>(row_bytes);
   return Args(args);
+}
+Args with_next_weight(const Problem& problem, const Args& bound) {
+  const std::int64_t in = problem["in"], out = problem["out"];
+  if (problem["weights"] == kWeightsSame) return with_next<PrefetchLinearArgs>(bound, out, in * 2);
+  return with_next<QuantizedLinearArgs>(bound, out / kBlockRows, in / 2 * kBlockRows);  // int4
+}
+
+TEST(LinearArgs, HoldTheNextWeightsInEveryProblem) {
+  const Op& op = find_op("linear").op;
+  for (const char* epilogue : {"none", "add"})
+    EXPECT_EQ(op.args_bytes(op.problem(fused("1", "64", "64", "none", epilogue), DType::bf16)),
+              sizeof(PrefetchLinearArgs))
+        << "a kernel that prefetches reads them";
 }
 
 TEST(GpuLinearPrefetch, ChangesNoResult) {
@@ -299,20 +313,24 @@ TEST(GpuLinearPrefetch, ChangesNoResult) {
        "early_stages=6"},
       {"wgmma_streaming", "33", "1024", "520", "add",
        "rows=64,tile_k=128,stages=6,warpgroups=1,cluster_k=1,cluster_m=1,evict_first=1,persistent=1,"
-       "early_stages=0"}};
+       "early_stages=0"},
+      {"gemv_packed_bulk_copy", "1", "4096", "4096", "add",
+       "blocks_per_sm=1,warps=16,tiles=2,stages=4,cluster_k=1"}};
   const auto choose = [&](const DeviceFacts& facts) {
     std::vector<ChosenConfig> chosen;
     for (const Case& c : cases) {
       const Variant& variant = linear.variant(c.variant);
-      const bool at_end = variant.name == "gemv_vectorized";
+      const bool at_end = variant.name == "gemv_vectorized", packed = variant.name == "gemv_packed_bulk_copy";
       if (!takes(variant, DType::bf16) || !(at_end || facts.has_bulk_copy())) continue;
-      const Problem problem =
-          linear.op.problem(fused(c.tokens, c.in, c.out, "none", c.epilogue), DType::bf16);
+      Dims dims = fused(c.tokens, c.in, c.out, "none", c.epilogue);
+      if (packed) dims.insert(dims.end(), {{"weights", "int4"}, {"group", "128"}});
+      const Problem problem = linear.op.problem(dims, DType::bf16);
       for (const int mib : {4, at_end ? 8 : 16}) {
+        const std::string_view second = packed ? "tail_prefetch" : "late_prefetch";
         const Config config = parse_config(
             variant,
             c.shape + (at_end ? fmt::format(",tail_prefetch={},pdl=0", mib)
-                              : fmt::format(",prefetch={},late_prefetch={},pdl=1", mib, mib == 4 ? 0 : 8)));
+                              : fmt::format(",prefetch={},{}={},pdl=1", mib, second, mib == 4 ? 0 : 8)));
         EXPECT_EQ(Space(variant, problem, facts).why_excluded(config), "") << config.str();
         chosen.push_back({&variant, problem, config});
       }

@@ -352,9 +352,7 @@ Op linear() {
                  field("order", &QuantizedLinearArgs::order)},
       .args_bytes =
           [](const Problem& p) {
-            const bool fused = p["prologue"] != kPrologueNone || p["epilogue"] != kEpilogueNone;
-            if (p["weights"] != kWeightsSame) return sizeof(QuantizedLinearArgs);
-            return fused ? sizeof(PrefetchLinearArgs) : sizeof(LinearArgs);
+            return p["weights"] == kWeightsSame ? sizeof(PrefetchLinearArgs) : sizeof(QuantizedLinearArgs);
           },
       .cost =
           [](const Problem& p) {

@@ -62,7 +62,7 @@ inline const Expression kPrefetchConstraint =
 inline Parameter tail_prefetch_parameter() {
   return {.name = "tail_prefetch",
           .values = {0, 2, 4, 8},
-          .doc = "MiB of the next GEMM's weights that the last blocks prefetch to the L2",
+          .doc = "MiB of the next GEMM's weights that blocks prefetch to the L2 at their end",
           .in_step_only = true};
 }
 

@@ -81,7 +81,7 @@ Variant gemv_packed_bulk_copy() {
                      {"stages", {2, 3, 4, 6, 8, 12, 16}, "stages of the pipeline of a block"},
                      {"cluster_k", {1, 2, 4}, "blocks that split K"},
                      prefetch_parameter(),
-                     late_prefetch_parameter(),
+                     tail_prefetch_parameter(),
                      pdl_parameter()},
       .derived =
           {kBlockColumns,
@@ -116,7 +116,8 @@ Variant gemv_packed_bulk_copy() {
            "(tokens <= 8 && cluster_k == 1) || (prologue == none && epilogue != argmax)",
            "cluster_k == 1 || (act_order == no && blocks_per_sm * sms % cluster_k == 0)",
            "in % (cluster_k * max(group, weights in [q4_k, q6_k] ? 256 : block_columns)) == 0",
-           kPrefetchConstraint, "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
+           "prefetch + tail_prefetch == 0 || pdl", "prefetch == 0 || epilogue == add",
+           "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
            "weights != fp8 || group == 0", "group == 0 || warps * block_columns % max(group, 1) == 0",
            "zeros == no || (group != 0 && part_in // max(group, 1) % 2 == 0 && slot_groups % 2 == 0)",
            "warps <= part_in // block_columns", "8 <= blocks_per_sm * warps <= 32",
@@ -128,7 +129,7 @@ Variant gemv_packed_bulk_copy() {
                   .kernel =
                       "linear_gemv_packed_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
                       "{epilogue}, {weights}, {group}, {zeros}, {act_order}, {blocks_per_sm}, {warps}, "
-                      "{tiles}, {stages}, {cluster_k}, {prefetch}, {late_prefetch}>",
+                      "{tiles}, {stages}, {cluster_k}, {prefetch}, {tail_prefetch}>",
                   .geometry = {.grid = {"blocks_per_sm"},
                                .block = {"32 * (warps + 1)"},
                                .shared_bytes = "storage_bytes + cluster_bytes",

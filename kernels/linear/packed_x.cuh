@@ -1,0 +1,208 @@
+#pragma once
+// x as the GEMVs on quantized weights read it (packed_dot.cuh): each warp has the columns that it multiplies,
+// so no warp waits for another, and sums of x, which zero points and minima multiply.
+#include "kernels/common/mma.cuh"
+#include "kernels/linear/fused.cuh"
+#include "kernels/linear/packed_weights.cuh"
+
+namespace warptune {
+
+/// The part of a warp: in shared memory its columns of x, times kXScale of WeightBits, and sums of x over its
+/// blocks of weights or their groups, in the unit of the products; where all weights have one zero point it
+/// has multiplied the sums, negated. RMSNorm: bf16 takes x * weight, and the outputs are scaled; for fp16 see
+/// kScalesBeforeRounding.
+template <class S>
+class XOfWarp {
+ public:
+  using T = typename S::T;
+  using Groups = Vec<float, S::kXGroups>;
+  /// Of all warps.
+  struct alignas(16) Shared {
+    T x[S::kTokens][S::kPitch];
+    Groups sums[max_of(S::kXBlocks, 1)][S::kTokens];
+    float squares[S::kNorm ? S::kTokens : 1][S::kWarps];
+  };
+
+  /// Of the row of this lane of the matrices of ldmatrix: a token of each tile (those beyond the last are the
+  /// last once more) and one of four times 8 columns, with two units in the order 0, 2, 1, 3.
+  unsigned addresses[S::kTokenTiles];
+  /// Of kDirect: what the sums of the warp start with.
+  float start[S::kTokenTiles][4] = {};
+
+  /// The warp has blocks `first`, `first` + `step`, ... below `last`. Loads their weights of the norm, which
+  /// no kernel writes.
+  __device__ __forceinline__ XOfWarp(Shared& shared, const QuantizedLinearArgs& args, int first, int last,
+                                     int step)
+      : shared_(shared), args_(args), first_(first), last_(last), step_(step) {
+    const int matrix = lane_ / 8, column = 8 * (S::Bits::kUnits == 2 ? matrix % 2 * 2 + matrix / 2 : matrix);
+#pragma unroll
+    for (int n = 0; n < S::kTokenTiles; ++n)
+      addresses[n] = shared_address(&shared.x[min_of(8 * n + lane_ % 8, S::kTokens - 1)][column]);
+    if constexpr (S::kNorm)
+#pragma unroll
+      for (int j = 0; j < kVecs; ++j)
+        if (const int column = vector(j); column < S::kPartIn)
+          norm_[j] = load_vec<8>(static_cast<const T*>(args.norm_weight) + column);
+  }
+  /// After pdl_wait(). `begin`: the column of x that is the first of this thread block.
+  __device__ __forceinline__ void load(int begin) {
+    if constexpr (S::kNorm && kScalesBeforeRounding<T>) {
+      load_vectors<true, false>(begin);
+      named_barrier_sync(1, S::kThreads);
+      load_vectors<false, true>(begin);
+    } else {
+      load_vectors<S::kNorm, true>(begin);
+    }
+    __syncwarp();
+    if constexpr (kSumsByMma) {
+#pragma unroll
+      for (int i = 0; i < kWarpBlocks; ++i)
+        if (const int block = first_ + i * step_; block < last_) add_columns(block);
+      __syncwarp();
+    }
+  }
+  /// Those of sum `i` of a lane.
+  __device__ __forceinline__ Groups sums(int block, int n, int i) const {
+    return shared_.sums[block][min_of(token(n, i), S::kTokens - 1)];
+  }
+  /// What the sums of a token are multiplied by. After a barrier of the warps.
+  __device__ __forceinline__ float scale(int token) const {
+    if constexpr (S::kNorm && !kScalesBeforeRounding<T>) return S::Bits::kSumScale * rms_scale(token);
+    return S::Bits::kSumScale;
+  }
+
+ private:
+  static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
+                       kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);
+  /// How sums of x are made. Shuffles while x is loaded are there first; of more tokens they take longer than
+  /// products with ones take for eight.
+  static constexpr bool kSumsByMma = S::Bits::kIntegers && S::kTokens > 4,
+                        kSumsByShuffles = S::Bits::kIntegers && !kSumsByMma;
+  static constexpr bool kTimesZero = S::Bits::kZero != 0 && !S::kZeros;
+
+  static __device__ __forceinline__ int token(int n, int i) {
+    return 8 * n + static_cast<int>(threadIdx.x % 4) * 2 + i % 2;
+  }
+  /// The first column of vector j of this lane, or one beyond the last.
+  __device__ __forceinline__ int vector(int j) const {
+    const int i = lane_ + 32 * j, block = first_ + i / kBlockVecs * step_;
+    return block < last_ ? block * S::kColumns + i % kBlockVecs * 8 : S::kPartIn;
+  }
+  __device__ __forceinline__ float rms_scale(int token) const {
+    float squares = 0;
+#pragma unroll
+    for (int w = 0; w < S::kWarps; ++w) squares += shared_.squares[token][w];
+    return rsqrtf(squares / S::kIn + args_.eps);
+  }
+  __device__ __forceinline__ Vec<T, 8> load_vector(int token, int column) const {
+    const T* const row = static_cast<const T*>(args_.x) + token * S::kIn;
+    if constexpr (!S::kActOrder) return load_vec<8>(row + column);
+    Vec<T, 8> v;
+    const auto order = load_vec<8>(args_.order + column);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) v[e] = row[order[e]];
+    return v;
+  }
+  /// kSquares: stores the squares of x. kStores: stores x, with RMSNorm scaled, and its sums.
+  template <bool kSquares, bool kStores>
+  __device__ __forceinline__ void load_vectors(int begin) {
+    constexpr int kBatch = min_of(S::kTokens, 4);  // tokens whose loads are in flight
+    float squares[S::kTokens] = {}, total[S::kTokens] = {};
+#pragma unroll
+    for (int j = 0; j < kVecs; ++j) {
+      const int column = vector(j);
+      const bool is_valid = column < S::kPartIn;
+#pragma unroll
+      for (int first = 0; first < S::kTokens; first += kBatch) {
+        Vec<T, 8> x[kBatch] = {};
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i)
+          if (is_valid && first + i < S::kTokens) x[i] = load_vector(first + i, begin + column);
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) {
+          const int t = first + i;
+          if (t >= S::kTokens) break;
+          auto v = to_float(x[i]);
+          if constexpr (kSquares)
+#pragma unroll
+            for (int e = 0; e < 8; ++e) squares[t] = fmaf(v[e], v[e], squares[t]);
+          if constexpr (!kStores) continue;
+          const float factor = S::kNorm && kScalesBeforeRounding<T> ? rms_scale(t) : S::Bits::kXScale;
+#pragma unroll
+          for (int e = 0; e < 8; ++e) v[e] *= S::kNorm ? to_float(norm_[j][e]) * factor : factor;
+          const auto rounded = from_float<T>(v);
+          if (is_valid) store_vec<8>(&shared_.x[t][column], rounded);
+          if constexpr (kSumsByShuffles) total[t] += store_sum(to_float(rounded), t, column);
+        }
+      }
+    }
+    if constexpr (kSquares)
+#pragma unroll
+      for (int t = 0; t < S::kTokens; ++t) {
+        const float sum = warp_reduce<Sum>(squares[t]);
+        if (lane_ == 0) shared_.squares[t][threadIdx.x / 32] = sum;
+      }
+    if constexpr (kStores && kSumsByShuffles && S::kDirect)
+#pragma unroll
+      for (int t = 0; t < S::kTokens; ++t) {
+        const float sum = warp_reduce<Sum>(total[t]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          if (token(t / 8, i) == t) start[t / 8][i] = sum;
+      }
+  }
+  /// Adds the columns of a vector, and without kDirect those of adjacent lanes, which are of the same group.
+  __device__ __forceinline__ float store_sum(const Vec<float, 8>& x, int token, int column) {
+    constexpr float kFactor = kTimesZero ? -static_cast<float>(S::Bits::kZero) : 1;
+    float sum = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+    sum *= kFactor / S::Bits::kXScale;
+    sum *= 1 / S::Bits::kSumScale;
+    if constexpr (!S::kDirect) {
+      constexpr int kColumns = S::kColumns / S::kXGroups;
+      sum = warp_reduce<Sum, kColumns / 8>(sum);
+      if (column % kColumns == 0 && column < S::kPartIn)
+        shared_.sums[column / S::kColumns][token][column % S::kColumns / kColumns] = sum;
+    }
+    return sum;
+  }
+
+  /// The sums of the columns of a block, from shared memory. Several chains of products, since one of all
+  /// has their latency.
+  __device__ __forceinline__ void add_columns(int block) {
+    constexpr int kChains = max_of(S::kXGroups, S::kFragments / 2), kGroupChains = kChains / S::kXGroups;
+    constexpr unsigned kFactor = kTimesZero ? 0x80008000u | S::Bits::kZero * 0x10001u : 0x00010001u;
+    float sums[kChains][S::kTokenTiles][4] = {};
+#pragma unroll
+    for (int pair = 0; pair < S::kFragments / 2; ++pair)
+#pragma unroll
+      for (int n = 0; n < S::kTokenTiles; ++n) {
+        unsigned b[4];
+        ldmatrix_x4(b, addresses[n] + 2 * block * S::kColumns + pair * 64);
+#pragma unroll
+        for (int f = 0; f < 2; ++f)
+          mma_m16n8k16<T>(sums[(2 * pair + f) * kChains / S::kFragments][n],
+                          {kFactor, kFactor, kFactor, kFactor}, b[2 * f], b[2 * f + 1]);
+      }
+#pragma unroll
+    for (int n = 0; n < S::kTokenTiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)  // all rows have the same
+#pragma unroll
+        for (int g = 0; g < S::kXGroups; ++g) {
+          float sum = sums[g * kGroupChains][n][i];
+#pragma unroll
+          for (int chain = 1; chain < kGroupChains; ++chain) sum += sums[g * kGroupChains + chain][n][i];
+          if constexpr (S::kDirect)
+            start[n][i] += sum, start[n][i + 2] += sum;
+          else if (lane_ < 4 && token(n, i) < S::kTokens)
+            shared_.sums[block][token(n, i)][g] = sum;
+        }
+  }
+
+  Shared& shared_;
+  const QuantizedLinearArgs& args_;
+  const int lane_ = threadIdx.x % 32, first_, last_, step_;
+  Vec<T, 8> norm_[S::kNorm ? kVecs : 1] = {};
+};
+
+}  // namespace warptune
