@@ -87,16 +87,17 @@ TEST(KernelDefinition, ArgumentsAreMembersDimsParametersAndNumbers) {
 
 TEST(KernelDefinition, AMemberThatTheStructOfAProblemLacksIsZero) {
   Definition d{.op = "linear",
-               .arguments = "arguments: [x, weight, y, residual]",
+               .arguments = "arguments: [x, weight, y, scales]",
                .launch = "launch: {grid: out, block: block}"};
   const auto table = table_of(write(kernel_folder("lacks") / "kernels.yaml", d.text()));
   const OpEntry& entry = table->find("linear");
   const Assignment dims{{"tokens", 1}, {"in", 64}, {"out", 64}};
   const auto& kernel = *entry.variant("scale").stages[0].custom;
   EXPECT_EQ(kernel.arguments(entry.op.problem(dims, DType::bf16), {})[3].kind, KernelArgument::Kind::value);
-  Assignment fused = dims;
-  fused.set("epilogue", 1);
-  EXPECT_EQ(kernel.arguments(entry.op.problem(fused, DType::bf16), {})[3].kind, KernelArgument::Kind::member);
+  Assignment quantized = dims;
+  quantized.set("weights", 1);
+  EXPECT_EQ(kernel.arguments(entry.op.problem(quantized, DType::bf16), {})[3].kind,
+            KernelArgument::Kind::member);
 }
 
 TEST(KernelDefinition, TakesOverABuiltInVariant) {
