@@ -100,9 +100,9 @@ template <class T>
 inline constexpr bool kScalesBeforeRounding = is_same<T, fp16>;
 
 /// RMSNorm of x [kTokens, kIn] by a block, in one pass where the outputs are scaled: shared memory takes x *
-/// weight, rounded to T, in rows of kPitch elements, and the outputs of token t are multiplied by scales[t].
+/// weight, rounded to T, and the outputs of token t are multiplied by scales[t].
 /// Threads keep the weights of the norm in registers.
-template <class T, int kTokens, int kIn, int kThreads, int kPitch = kIn>
+template <class T, int kTokens, int kIn, int kThreads>
 class BlockNorm {
  public:
   float scales[kTokens];  // after load_x(): what the outputs of a token are multiplied by
@@ -158,7 +158,7 @@ class BlockNorm {
         squares = fmaf(v[e], v[e], squares);
         v[e] *= w[e] * scale;
       }
-      if constexpr (kStores) store_vec<kVec>(shared + t * kPitch + i * kVec, from_float<T>(v));
+      if constexpr (kStores) store_vec<kVec>(shared + t * kIn + i * kVec, from_float<T>(v));
     }
     return squares;
   }
