@@ -9,18 +9,15 @@ namespace {
 const DerivedValue kBlockColumns{"block_columns", "weights in [int8, fp8, q6_k] ? 64 : 128",
                                  "columns of a block of packed weights"};
 const DerivedValue kOutputs{"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs of these tiles"};
-/// XOfWarp::Shared: x, sums of x over its groups or blocks, and squares, for `columns` of a row.
-DerivedValue x_bytes(const std::string& columns) {
-  return {"x_bytes",
-          "16 * ceil_div(tokens * (" + columns +
-              " + 8) * dtype_bytes + 4 * tokens * (weights in [int4, q4_k, q6_k] || "
-              "(weights == int8 && group != 0) ? " +
-              columns +
-              " // block_columns * "
-              "(group == 0 ? 1 : max(block_columns // max(group, 1), 1)) : 1) + "
-              "4 * warps * (prologue == none ? 1 : tokens), 16)",
-          "bytes of x, of sums of x and of its squares in shared memory"};
-}
+const DerivedValue kXGroups{"x_groups",
+                            "weights in [int4, q4_k, q6_k] || (weights == int8 && group != 0) ? "
+                            "(group == 0 ? 1 : max(block_columns // max(group, 1), 1)) : 0",
+                            "sums of x that a GEMV stores for a block of weights"};
+const DerivedValue kXBytes{"x_bytes",
+                           "16 * ceil_div(tokens * (part_in + 8) * dtype_bytes + "
+                           "4 * tokens * max(x_groups * part_in // block_columns, 1) + "
+                           "4 * warps * (prologue == none ? 1 : tokens), 16)",
+                           "bytes of x, of its sums and its squares: XOfWarp::Shared"};
 const DerivedValue kRowsPerOutput{"rows_per_output", "epilogue == swiglu ? 2 : 1",
                                   "weight rows of an output"};
 const DerivedValue kWeightSlots{"weight_slots", "ceil_div(rows_per_output * out, 8)",
@@ -40,14 +37,13 @@ Variant gemv_packed() {
   return {
       .name = "gemv_packed",
       .idea =
-          "Few tokens, quantized weights: from memory to registers, converted in front of mma.sync; the "
-          "warps "
-          "of a block split K.",
+          "Few tokens, quantized weights: from memory to registers to mma.sync, integers as subnormal "
+          "numbers; the warps of a block split K.",
       .parameters = {{"warps", {4, 8, 16}, "warps per block, which split K"},
                      {"tiles", {1, 2, 4}, "tiles of 16 weight rows per block"},
                      {"unroll", {1, 2, 4, 8}, "blocks of weights in flight per tile and warp"},
                      pdl_parameter()},
-      .derived = {kBlockColumns, kOutputs, x_bytes("in")},
+      .derived = {kBlockColumns, kOutputs, {"part_in", "in", "columns of a block"}, kXGroups, kXBytes},
       .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "tokens <= 16",
                       "tokens <= 8 || (prologue == none && epilogue != argmax)", "tiles * unroll <= 8",
                       "outputs <= max(out, 16)", "epilogue != swiglu || out % 8 == 0",
@@ -72,9 +68,8 @@ Variant gemv_packed_bulk_copy() {
   return {
       .name = "gemv_packed_bulk_copy",
       .idea =
-          "Few tokens, quantized weights: persistent blocks, a deep pipeline of bulk copies that is filled "
-          "before "
-          "the dependency, converted in front of mma.sync; warps split K.",
+          "Few tokens, quantized weights: as gemv_packed, by persistent blocks with a deep pipeline of "
+          "bulk copies, half of which is filled before the dependency.",
       .parameters = {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
                      {"warps", {4, 8, 16}, "consumer warps per block, which split K"},
                      {"tiles", {1, 2}, "tiles of 16 weight rows of a work tile"},
@@ -89,7 +84,8 @@ Variant gemv_packed_bulk_copy() {
            kRowsPerOutput,
            kWeightSlots,
            {"part_in", "in // cluster_k", "columns of a block"},
-           x_bytes("part_in"),
+           kXGroups,
+           kXBytes,
            {"groups", "group == 0 ? 0 : in // max(group, 1)", "groups of columns of a row"},
            {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
             "groups of columns of a row in a stage"},
@@ -149,9 +145,8 @@ Variant mma_packed() {
   return {
       .name = "mma_packed",
       .idea =
-          "Quantized weights: a multistage tensor-core GEMM that converts the weights in registers in front "
-          "of "
-          "mma.sync.",
+          "Quantized weights: a multistage tensor-core GEMM that converts the weights in registers in "
+          "front of mma.sync.",
       .parameters = {{"tile_m", {16, 32, 64, 128}, "tokens per block"},
                      {"tile_n", {32, 64, 128}, "output rows per block"},
                      {"tile_k", {64, 128, 256}, "elements of a row per step"},
@@ -215,9 +210,9 @@ Variant wgmma_packed() {
   return {
       .name = "wgmma_packed",
       .idea =
-          "Quantized weights on Hopper, 2 tokens to prompts: blocks stream weights to registers, where they "
-          "are converted while wgmma multiplies those before; a cluster splits K or shares x. With act-order "
-          "a kernel permutes x first.",
+          "Quantized weights on Hopper, 2 tokens to prompts: blocks stream weights to registers, where "
+          "they are converted while wgmma multiplies those before; a cluster splits K or shares x. "
+          "With act-order a kernel permutes x first.",
       .parameters = {{"tile_tokens", {16, 32, 48, 64, 128, 192, 256}, "tokens of a work tile, N of wgmma"},
                      {"rows", {64, 96, 112, 128, 160, 192, 224, 256}, "weight rows of a work tile"},
                      {"tile_k", {64, 128, 256}, "columns of a stage"},
@@ -342,8 +337,8 @@ Variant wgmma_fp8() {
   return {
       .name = "wgmma_fp8",
       .idea =
-          "fp8 weights and activations on Hopper: rows are quantized, then a persistent GEMM on the fp8 "
-          "tensor cores, TMA producer, cooperative consumers, both operands in shared memory.",
+          "fp8 weights and activations on Hopper: rows are quantized, then a persistent GEMM on the "
+          "fp8 tensor cores, TMA producer, cooperative consumers, both operands in shared memory.",
       .parameters = {{"tile_n", {64, 96, 128, 160, 192}, "weight rows of a tile of 128 tokens"},
                      {"stages", {4, 5, 6}, "stages of the pipeline, 128 columns each"},
                      {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
