@@ -4,11 +4,11 @@
 //   contiguous range of work tiles of kTiles tiles of 16 rows.
 // Roles: one thread of the last warp loads stages of kWarps blocks of weights of each row, with their scales,
 //   by TMA (a copy per slot would delay the first stages: a thread issues one in about 80 cycles), and zero
-//   points; each of kWarps consumer warps multiplies one block of each stage, so that they
-//   split K.
+//   points; each of kWarps consumer warps multiplies one block of each stage, so that they split K, and loads
+//   the x that it multiplies.
 // PDL: half of the stages are filled before pdl_wait(), the others when x, which memory would serve after
-//   them, is on its way. The same thread prefetches some of the next GEMM's weights to the L2: o before
-//   pdl_wait(), all when their own loads are issued, so that memory is busy until the next kernel loads.
+//   them, is on its way. The same thread prefetches some of the next GEMM's weights to the L2: before
+//   pdl_wait() (o and down), or when its own loads are issued, so that memory is busy until the next kernel.
 // Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
 //   their sums in one of two buffers.
 // Combine: block 0 of a cluster gets the sums of the others asynchronously (st.async) and stores the outputs

@@ -174,7 +174,8 @@ struct WeightWord {
 /// arithmetic. Bits below an exponent of 0 are a subnormal number of T; the lowest bit of the exponent goes
 /// on in the same steps: eight bits of bf16, eleven of fp16. Integers are unsigned, the weight plus kZero;
 /// with kUnits 2, pairs 1 and 3 are of 16 times the unit. Sums of products with x * kXScale are within the
-/// range of fp32, and times kSumScale they are sums of weights * x.
+/// range of fp32, and times kSumScale they are sums of weights * x. Tensor cores take subnormal inputs
+/// exactly (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021, which has the A100).
 template <class T, int kWeights>
 struct WeightBits {
   static constexpr bool kBf16 = is_same<T, bf16>;
