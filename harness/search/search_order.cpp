@@ -35,8 +35,7 @@ void SearchOrder::propose() {
 }
 
 std::optional<std::size_t> SearchOrder::next() {
-  if (!watch_) watch_.emplace();
-  if (watch_->seconds() >= seconds_) return std::nullopt;
+  if (watch_ && watch_->seconds() >= seconds_) return std::nullopt;
   if (pending_.empty()) propose();
   if (pending_.empty() && failure_) std::rethrow_exception(failure_);
   if (pending_.empty()) return std::nullopt;
@@ -49,6 +48,7 @@ std::optional<std::size_t> SearchOrder::next() {
 void SearchOrder::tell(std::size_t candidate, std::optional<double> time_us) {
   strategy_->tell(candidate, time_us);
   running_ = 0;
+  if (!watch_) watch_.emplace();
 }
 
 }  // namespace warptune

@@ -25,7 +25,8 @@ class SearchOrder {
   SearchOrder(SearchSpace space, const SearchChoice& choice, int ahead,
               std::function<void(std::size_t candidate)> begin = {});
   /// An index into the space; nothing where the budget is spent. A budget in seconds counts from the first
-  /// call. Throws what the strategy threw, after all that it had proposed.
+  /// result, before which a problem gets its buffers and its reference. Throws what the strategy threw, after
+  /// all that it had proposed.
   std::optional<std::size_t> next();
   /// Proposes what may be proposed without the result of the last next(). Call it before tell(), at best
   /// while the device is busy.

@@ -210,5 +210,15 @@ TEST(SearchOrder, BeginsAFewAheadAndSpendsItsBudget) {
   EXPECT_EQ(begun.size(), 5u);
 }
 
+TEST(SearchOrder, ABudgetInSecondsCountsFromTheFirstResult) {
+  SearchSpace space;
+  for (int i = 0; i < 10; ++i) space.candidates.push_back({.variant = "v", .config = {{"block", i + 1}}});
+  SearchOrder order(space,
+                    {.strategy = "exhaustive", .budget = {.unit = Budget::Unit::seconds, .amount = 1e-9}}, 3);
+  ASSERT_EQ(order.next(), 0u) << "before it a problem gets its buffers and its reference";
+  order.tell(0, 1.0);
+  EXPECT_FALSE(order.next());
+}
+
 }  // namespace
 }  // namespace warptune

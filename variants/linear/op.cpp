@@ -76,28 +76,40 @@ class Weights {
 
   double dot(std::span<const double> x, std::int64_t row) const {
     double sum = 0;
-    for (std::int64_t i = 0; i < in_; ++i)
-      sum += x[order_ ? static_cast<std::int64_t>((*order_)[i]) : i] * value(row, i);
+    const std::int64_t columns = group_ == 0 ? in_ : group_;
+    for (std::int64_t begin = 0; begin < in_; begin += columns) {
+      const Scaling group = scaling(row, begin);
+      for (std::int64_t i = begin; i < begin + columns; ++i)
+        sum += x[order_ ? static_cast<std::int64_t>((*order_)[i]) : i] *
+               (group.factor * (stored(row, i) - group.zero) - group.offset);
+    }
     return sum;
   }
 
  private:
-  double value(std::int64_t row, std::int64_t i) const {
-    if (weights_ == kWeightsSame) return weight_[row * in_ + i];
-    const std::int64_t of_scale = scale_index(weights_, group_, in_, row, i);
-    const double scale = scales_[of_scale] * (row_scales_ ? (*row_scales_)[row] : 1);
-    const PackedPosition at = packed_position(weights_, in_, row, i);
-    const int nibble = (static_cast<int>(weight_[at.byte]) & 0xff) >> at.shift & 15;
+  /// What a group of columns of a row has in common.
+  struct Scaling {
+    double factor = 1, zero = 0, offset = 0;
+  };
+  Scaling scaling(std::int64_t row, std::int64_t column) const {
+    if (weights_ == kWeightsSame) return {};
+    const std::int64_t at = scale_index(weights_, group_, in_, row, column);
     if (has_super_blocks(weights_)) {
-      const int pair = std::bit_cast<std::uint16_t>(static_cast<fp16>(static_cast<float>(scales_[of_scale])));
-      const std::int64_t steps = super_step_index(weights_, in_, row, i);
+      const int pair = std::bit_cast<std::uint16_t>(static_cast<fp16>(static_cast<float>(scales_[at])));
+      const std::int64_t steps = super_step_index(weights_, in_, row, column);
       if (weights_ == kWeightsQ6K)
-        return scales_[steps] * static_cast<std::int8_t>(pair >> i / group_ % 2 * 8) * weight_[at.byte];
-      return scales_[steps] * (pair & 255) * nibble - scales_[steps + 1] * (pair >> 8);
+        return {.factor = scales_[steps] * static_cast<std::int8_t>(pair >> column / group_ % 2 * 8)};
+      return {.factor = scales_[steps] * (pair & 255), .offset = scales_[steps + 1] * (pair >> 8)};
     }
-    if (weight_bits(weights_) == 8) return weight_[at.byte] * scale;
-    if (is_fp4(weights_)) return fp4_value(nibble) * scale;
-    return (nibble - 8 - (zeros_ ? (*zeros_)[of_scale] : 0)) * scale;
+    const double zero = weights_ == kWeightsInt4 ? 8 + (zeros_ ? (*zeros_)[at] : 0) : 0;
+    return {.factor = scales_[at] * (row_scales_ ? (*row_scales_)[row] : 1), .zero = zero};
+  }
+  double stored(std::int64_t row, std::int64_t i) const {
+    if (weights_ == kWeightsSame) return weight_[row * in_ + i];
+    const PackedPosition at = packed_position(weights_, in_, row, i);
+    if (weight_bits(weights_) == 8) return weight_[at.byte];
+    const int nibble = (static_cast<int>(weight_[at.byte]) & 0xff) >> at.shift & 15;
+    return is_fp4(weights_) ? fp4_value(nibble) : nibble;
   }
 
   std::int64_t in_;
