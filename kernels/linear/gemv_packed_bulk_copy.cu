@@ -38,7 +38,7 @@ struct ClusterSums<S, 1> {};
 template <class S, int kStages_>
 struct PackedStages {
   static constexpr int kStages = kStages_, kSteps = ceil_div(S::kBlocks, S::kWarps);  // stages of a work tile
-  /// Those that are filled before pdl_wait(): x waits in memory behind all of them.
+  /// Those that are filled before pdl_wait(). Memory serves x after all of them.
   static constexpr int kEarlyStages = max_of(kStages / 2, 1);
   static constexpr bool kSuperBlocks = has_super_blocks(S::kWeights);
   /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.

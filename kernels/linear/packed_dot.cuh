@@ -36,12 +36,12 @@ struct PackedGemv {
                                                           : 1,
                        kZeroPoints = kZeros ? max_of(kBlockScales, 1) : 0,
                        kScaleFragments = kGroup == 0 ? kFragments : kFragments / kBlockScales;
-  /// Whether sums go on from group to group: with one zero point and no scale of a group.
+  /// Whether an accumulator takes all columns: there are no scales of groups, and one zero point.
   static constexpr bool kDirect = kGroup == 0 && !Bits::kFourBits && !kZeros;
-  /// Sums of x of a block of weights: of its groups, or one. Without kDirect they are in shared memory.
+  /// Blocks of weights with sums of x in shared memory, and the sums of each: one per group, or one.
   static constexpr int kXBlocks = Bits::kIntegers && !kDirect ? kBlocks : 0,
                        kXGroups = kXBlocks == 0 ? 1 : max_of(kBlockScales, 1);
-  /// With one token half of the sums of a lane are of no token.
+  /// With one token every other sum of a lane belongs to no token.
   static constexpr int kSumStep = kTokens == 1 ? 2 : 1;
   /// Elements of a token in shared memory: eight tokens are in different banks.
   static constexpr int kPitch = kPartIn + 8;
@@ -110,7 +110,7 @@ struct SuperSums {
   }
 };
 
-/// What the sums of a warp start with.
+/// Initializes the sums of a warp.
 template <class S>
 __device__ __forceinline__ void start_sums(PackedSums<S>& sums, const XOfWarp<S>& x) {
 #pragma unroll
@@ -138,7 +138,7 @@ __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
     for (int n = 0; n < S::kTokenTiles; ++n)
 #pragma unroll
       for (int i = 0; i < 2; i += S::kSumStep) x_sums[n][i] = x.sums(block, n, i);
-  // The sums of a group begin with what zero points contribute.
+  // The initial sums of a group are what zero points contribute.
   const auto begin_group = [&](int t, int n, int unit, int group) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -7,26 +7,26 @@
 
 namespace warptune {
 
-/// The part of a warp: in shared memory its columns of x, times kXScale of WeightBits, and sums of x over its
-/// blocks of weights or their groups, in the unit of the products; where all weights have one zero point it
-/// has multiplied the sums, negated. RMSNorm: bf16 takes x * weight, and the outputs are scaled; for fp16 see
-/// kScalesBeforeRounding.
+/// What a warp has of x. Shared memory holds its columns times kXScale of WeightBits, and sums of x over its
+/// blocks of weights or their groups, in the unit of the products. Where all weights have one zero point, the
+/// sums are multiplied by minus that. RMSNorm: bf16 stores x * weight, and scale() multiplies the outputs;
+/// for fp16 see kScalesBeforeRounding.
 template <class S>
 class XOfWarp {
  public:
   using T = typename S::T;
   using Groups = Vec<float, S::kXGroups>;
-  /// Of all warps.
+  /// The shared memory of all warps.
   struct alignas(16) Shared {
     T x[S::kTokens][S::kPitch];
     Groups sums[max_of(S::kXBlocks, 1)][S::kTokens];
     float squares[S::kNorm ? S::kTokens : 1][S::kWarps];
   };
 
-  /// Of the row of this lane of the matrices of ldmatrix: a token of each tile (those beyond the last are the
-  /// last once more) and one of four times 8 columns, with two units in the order 0, 2, 1, 3.
+  /// Shared addresses for ldmatrix, one per tile of tokens. The row of this lane is a token (the last where
+  /// there are fewer) and 8 columns; with two units the four matrices have the order 0, 2, 1, 3.
   unsigned addresses[S::kTokenTiles];
-  /// Of kDirect: what the sums of the warp start with.
+  /// With kDirect: the initial sums of the warp.
   float start[S::kTokenTiles][4] = {};
 
   /// The warp has blocks `first`, `first` + `step`, ... below `last`. Loads their weights of the norm, which
@@ -61,11 +61,11 @@ class XOfWarp {
       __syncwarp();
     }
   }
-  /// Those of sum `i` of a lane.
+  /// The sums of x for sum `i` of this lane (PackedSums).
   __device__ __forceinline__ Groups sums(int block, int n, int i) const {
     return shared_.sums[block][min_of(token(n, i), S::kTokens - 1)];
   }
-  /// What the sums of a token are multiplied by. After a barrier of the warps.
+  /// The factor of the outputs of a token. Call it after a barrier of the warps.
   __device__ __forceinline__ float scale(int token) const {
     if constexpr (S::kNorm && !kScalesBeforeRounding<T>) return S::Bits::kSumScale * rms_scale(token);
     return S::Bits::kSumScale;
@@ -74,8 +74,8 @@ class XOfWarp {
  private:
   static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
                        kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);
-  /// How sums of x are made. Shuffles while x is loaded are there first; of more tokens they take longer than
-  /// products with ones take for eight.
+  /// Shuffles add x as it is loaded, which has the least latency. With more tokens products with ones, which
+  /// add eight at once, take less time.
   static constexpr bool kSumsByMma = S::Bits::kIntegers && S::kTokens > 4,
                         kSumsByShuffles = S::Bits::kIntegers && !kSumsByMma;
   static constexpr bool kTimesZero = S::Bits::kZero != 0 && !S::kZeros;
@@ -151,7 +151,8 @@ class XOfWarp {
           if (token(t / 8, i) == t) start[t / 8][i] = sum;
       }
   }
-  /// Adds the columns of a vector, and without kDirect those of adjacent lanes, which are of the same group.
+  /// Returns the sum of a vector of x. Without kDirect it adds those of adjacent lanes, which belong to the
+  /// same group, and stores the sum of the group.
   __device__ __forceinline__ float store_sum(const Vec<float, 8>& x, int token, int column) {
     constexpr float kFactor = kTimesZero ? -static_cast<float>(S::Bits::kZero) : 1;
     float sum = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));

@@ -1,7 +1,7 @@
 #pragma once
 // Operands of the GEMMs of linear: the scales of quantized weights, tensor maps, and the parameters of
 // kernels that prefetch a part of the next GEMM's weights to the L2 (PrefetchLinearArgs): o and down, before
-// or after the dependency, and all GEMMs without dependent launch as they end.
+// or after the dependency; at their end all GEMMs without dependent launch and those on packed weights.
 #include "harness/core/variant.h"
 
 namespace warptune {
