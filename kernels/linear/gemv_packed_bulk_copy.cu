@@ -45,9 +45,7 @@ struct PackedStages {
   static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
                        kSlotBytes = S::kWarps * kBlockBytes,
                        kGroupScaleBytes =
-                           kSuperBlocks
-                               ? super_words(S::kWeights) * 2 * S::kGroup / kSuperColumns
-                               : kBlockRows * static_cast<int>(sizeof(WeightScale<S::kWeights, S::kGroup>)),
+                           S::kGroup == 0 ? 0 : slot_scale_bytes(S::kWeights, S::kGroup, S::kGroup),
                        kScaleBytes = kSlotGroups * kGroupScaleBytes,
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
   static constexpr int kMatrices = S::kSwiglu ? 2 : 1, kMatrixSlots = 2 * S::kTiles / kMatrices;
@@ -163,26 +161,13 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
     const int slot = P::slot(i / 2, i % 2);
     const auto* const scales =
         stage.scales[slot / P::kMatrixSlots][warp / P::kChunkWarps].slots[slot % P::kMatrixSlots];
-    const int in_chunk = warp % P::kChunkWarps;
     to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
-    if constexpr (is_fp4(S::kWeights)) {
-      to.scales = reinterpret_cast<const decltype(to.scales)*>(scales)[in_chunk * kBlockRows + lane / 4];
-    } else if constexpr (P::kSuperBlocks) {
-      constexpr int kBlocks = kSuperColumns / S::kColumns;
-      to.scales.read(reinterpret_cast<const fp16*>(scales) + in_chunk / kBlocks * super_words(S::kWeights),
-                     in_chunk % kBlocks, lane / 4);
-    } else {
-      const auto at = [&](int of, int j) {  // of warp `of`
-        const int group = S::kGroup < S::kColumns ? of * S::kBlockScales + j : of * S::kColumns / S::kGroup;
-        return group * kBlockRows + lane / 4;
-      };
+    if constexpr (S::kGroup != 0) to.scales.read(scales, warp % P::kChunkWarps * S::kColumns, lane / 4);
+    if constexpr (S::kZeros)
 #pragma unroll
-      for (int j = 0; j < S::kBlockScales; ++j) {
-        to.scales.values[j] =
-            reinterpret_cast<const WeightScale<S::kWeights, S::kGroup>*>(scales)[at(in_chunk, j)];
-        if constexpr (S::kZeros) to.zeros[j] = static_cast<signed char>(stage.zeros[slot][at(warp, j)]);
-      }
-    }
+      for (int j = 0; j < S::kBlockScales; ++j)
+        to.zeros[j] = static_cast<signed char>(
+            stage.zeros[slot][(warp * S::kColumns / S::kGroup + j) * kBlockRows + lane / 4]);
   }
 }
 
@@ -238,7 +223,7 @@ class ClusterCombine {
       for (int block = 1; block < S::kClusterK; ++block)
 #pragma unroll
         for (int r = 0; r < S::kResultRows; ++r) sums[r] += shared_.sums[block][tile][result][r];
-      if (output.is_valid) output.store(args, sums, S::Bits::kSumScale);
+      if (output.is_valid) output.store(args, sums, S::Word::kSumScale);
     }
   }
 

@@ -150,7 +150,8 @@ class PackedTiles {
   /// Scale of the row, bias, and the store.
   template <int kBias>
   __device__ __forceinline__ void store(int token, int o, float sum) const {
-    if constexpr (kHasRowScales<S::kWeights, S::kGroup>) sum *= row_scale<S::kWeights, S::kGroup>(args_, o);
+    if constexpr (kHasRowScales<S::kWeights, S::kGroup>)
+      sum *= row_scale<S::kWeights, S::kGroup>(args_, o) * Word::kScale;
     if constexpr (kBias != 0) sum += to_float(static_cast<const T*>(args_.bias)[o]);
     static_cast<T*>(args_.y)[static_cast<long long>(token) * S::kOut + o] = from_float<T>(sum);
   }
@@ -204,7 +205,7 @@ class PackedTiles {
     ldmatrix_x4(a, x(step) + row * S::kPitch + block * S::kColumns + f * 16 + lane / 16 * 8);
   }
   static __device__ __forceinline__ unsigned bias_of(const Scales& scales, int block, int n, int i) {
-    if constexpr (S::kZeros) return Word::bias(8 + scales.zeros[block][n][i]);
+    if constexpr (S::kZeros) return Word::bias(Word::kZero + scales.zeros[block][n][i]);
     return Word::bias(Word::kZero);
   }
   /// Scales the sums of groups.
@@ -242,7 +243,7 @@ class PackedTiles {
     for (int m = 0; m < S::kMTiles; ++m)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const float scale = scales.scales[block][n][i % 2][group];
+        const float scale = scales.scales[block][n][i % 2][group] * Word::kScale;
         sums[m][n][i] = fmaf(scale, partial[m][i], sums[m][n][i]);
         partial[m][i] = 0;
       }

@@ -1,7 +1,7 @@
 #pragma once
 // What the GEMVs on quantized weights share: their problem, the products of a block of packed weights and x
 // on tensor cores (weights are the M operand of mma.sync, tokens its N), and the outputs. Weights are exact
-// in T: WeightBits, with the zero points and minima as multiples of sums of x (packed_x.cuh). The sums of a
+// in T: WeightWord, with the zero points and minima as multiples of sums of x (packed_x.cuh). The sums of a
 // group of columns are multiplied by its scale in fp32.
 #include "kernels/linear/argmax.cuh"
 #include "kernels/linear/packed_x.cuh"
@@ -15,7 +15,7 @@ template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue
           int kClusterK_ = 1>
 struct PackedGemv {
   using T = T_;
-  using Bits = WeightBits<T, kWeights_>;
+  using Word = WeightWord<T, kWeights_>;
   static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
                        kWeights = kWeights_, kGroup = kGroup_, kWarps = kWarps_, kTiles = kTiles_,
                        kClusterK = kClusterK_, kThreads = 32 * kWarps;
@@ -37,9 +37,9 @@ struct PackedGemv {
                        kZeroPoints = kZeros ? max_of(kBlockScales, 1) : 0,
                        kScaleFragments = kGroup == 0 ? kFragments : kFragments / kBlockScales;
   /// Whether an accumulator takes all columns: there are no scales of groups, and one zero point.
-  static constexpr bool kDirect = kGroup == 0 && !Bits::kFourBits && !kZeros;
+  static constexpr bool kDirect = kGroup == 0 && !Word::kFourBits && !kZeros;
   /// Blocks of weights with sums of x in shared memory, and the sums of each: one per group, or one.
-  static constexpr int kXBlocks = Bits::kIntegers && !kDirect ? kBlocks : 0,
+  static constexpr int kXBlocks = Word::kIntegers && !kDirect ? kBlocks : 0,
                        kXGroups = kXBlocks == 0 ? 1 : max_of(kBlockScales, 1);
   /// With one token every other sum of a lane belongs to no token.
   static constexpr int kSumStep = kTokens == 1 ? 2 : 1;
@@ -68,12 +68,12 @@ struct PackedBlock {
   }
   /// The pairs of fragments 2 * i and the next.
   __device__ __forceinline__ void get(unsigned (&pairs)[4], int i) const {
-    if constexpr (S::Bits::kPairs == 4) {
-      S::Bits::get(pairs, word(i));
+    if constexpr (S::Word::kPairs == 4) {
+      S::Word::bits(pairs, word(i));
     } else {
 #pragma unroll
       for (int f = 0; f < 2; ++f)
-        S::Bits::get(reinterpret_cast<unsigned(&)[2]>(pairs[2 * f]), word(2 * i + f));
+        S::Word::bits(reinterpret_cast<unsigned(&)[2]>(pairs[2 * f]), word(2 * i + f));
     }
   }
 };
@@ -126,10 +126,10 @@ template <class S>
 __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
                                                const PackedBlock<S> (&weights)[S::kTiles][2],
                                                const XOfWarp<S>& x, int block) {
-  using Bits = typename S::Bits;
+  using Word = typename S::Word;
   constexpr bool kOffsets = kHasOffsets<S::kWeights>;
   // With two units pairs 0 and 2 are a fragment, with sums of their own, and 1 and 3.
-  constexpr int kUnits = Bits::kUnits;
+  constexpr int kUnits = Word::kUnits;
   [[maybe_unused]] float partial[kUnits][S::kTiles][S::kTokenTiles][4];
   [[maybe_unused]] typename XOfWarp<S>::Groups x_sums[S::kTokenTiles][2];
   [[maybe_unused]] SuperSums<S> super_sums;
@@ -143,10 +143,10 @@ __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float sum = 0;
-      if constexpr (Bits::kZero != 0)
+      if constexpr (Word::kZero != 0)
         if (unit == 0 && i % S::kSumStep == 0) {
           sum = x_sums[n][i % 2][group];
-          if constexpr (S::kZeros) sum *= -static_cast<float>(Bits::kZero + weights[t][i / 2].zeros[group]);
+          if constexpr (S::kZeros) sum *= -static_cast<float>(Word::kZero + weights[t][i / 2].zeros[group]);
         }
       partial[unit][t][n][i] = sum;
     }

@@ -115,83 +115,32 @@ __device__ __forceinline__ unsigned and_or(unsigned a, unsigned b, unsigned c) {
   return y;
 }
 
-/// Converts four bytes of a packed row, exactly, to the registers of kFragments fragments of an operand: the
-/// pairs of columns 2t and 2t + 8 of the first, then of the next. A byte or a nibble u below the exponent of
-/// a large power of two is that power plus u; the power is then subtracted. Source: Kim et al., "Who Says
-/// Elephants Can't Run: Bringing Large Scale MoE Models into Cloud Scale Production", 2022.
+/// Four bytes of a packed row as the registers of kFragments fragments of an operand: the pairs of columns 2t
+/// and 2t + 8 of the first, then of the next. Bits below an exponent of 0 are a subnormal number of T; the
+/// lowest bit of the exponent goes on in the same steps: eight bits of bf16, eleven of fp16.
 template <class T, int kWeights>
 struct WeightWord {
-  static constexpr int kFragments = weight_bits(kWeights) == 4 ? 2 : 1, kPairs = 2 * kFragments;
-  static constexpr bool kBf16 = is_same<T, bf16>;
-  static constexpr unsigned kOne = kBf16 ? 0x3f803f80u : 0x3c003c00u,
-                            kMinusZero = 0x80008000u;  // neutral in an addition
-
-  /// The nibble that stands for 0 where a matrix has no zero points.
-  static constexpr int kZero = kWeights == kWeightsQ4K ? 0 : 8;
-
-  /// What is added for a zero point: minus 2^7 (bf16) or 2^10 and the zero point. convert() takes that of
-  /// int4 and Q4_K.
-  static __device__ __forceinline__ unsigned bias(int zero) {
-    return (kBf16 ? 0xc300c300u : 0xe400e400u) | static_cast<unsigned>(zero) * 0x10001u;
-  }
-
-  static __device__ __forceinline__ void convert(unsigned (&pairs)[kPairs], unsigned word, unsigned bias) {
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      if constexpr (kWeights == kWeightsInt4 || kWeights == kWeightsQ4K) {
-        constexpr unsigned kPower = kBf16 ? 0x43004300u : 0x64006400u;
-        pairs[i] = fma_pairs<T>(and_or(word >> 4 * i, 0x000f000fu, kPower), kOne, bias);
-      } else if constexpr (kWeights == kWeightsQ6K) {
-        // The six bits of the value plus 32.
-        const unsigned v = (word ^ 0x20202020u) & 0x3f3f3f3fu;
-        pairs[i] = fma_pairs<T>(__byte_perm(v, kBf16 ? 0x43434343u : 0x64646464u, i == 0 ? 0x4140 : 0x4342),
-                                kOne, WeightWord::bias(32));
-      } else if constexpr (kWeights == kWeightsInt8 && kBf16) {
-        // 2^7 + the low seven bits, minus 2^7 where the sign is clear, 2^8 where it is set.
-        const unsigned v = __byte_perm(word, 0x43434343u, i == 0 ? 0x4140 : 0x4342);
-        pairs[i] = fma_pairs<T>(v & 0xff7fff7fu, kOne, v & 0xff80ff80u ^ 0x80008000u);
-      } else if constexpr (kWeights == kWeightsInt8) {
-        const unsigned v = __byte_perm(word ^ 0x80808080u, 0x64646464u, i == 0 ? 0x4140 : 0x4342);
-        pairs[i] = fma_pairs<T>(v, kOne, 0xe480e480u);  // minus 2^10 + 128
-      } else if constexpr (is_fp4(kWeights)) {
-        // As e4m3, below: both nibbles to the top of their halves, then the magnitude below the sign.
-        constexpr unsigned kRebias = kBf16 ? 0x7e807e80u : 0x74007400u;  // 2^126, 2^14
-        const unsigned v = word << 4 * (3 - i), magnitude = v >> (kBf16 ? 6 : 3);
-        pairs[i] = fma_pairs<T>(v & 0x80008000u | magnitude & (kBf16 ? 0x01c001c0u : 0x0e000e00u), kRebias,
-                                kMinusZero);
-      } else {
-        // The exponent of e4m3 has another bias than that of T.
-        constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u;  // 2^120, 2^8
-        const unsigned v = __byte_perm(word, 0, i == 0 ? 0x1404 : 0x3424);
-        pairs[i] =
-            fma_pairs<T>(and_or(v, 0x80008000u, (v & 0x7f007f00u) >> (kBf16 ? 4 : 1)), kRebias, kMinusZero);
-      }
-    }
-  }
-};
-
-/// The weights of four bytes of a packed row as multiples of a small power of two, the unit, without
-/// arithmetic. Bits below an exponent of 0 are a subnormal number of T; the lowest bit of the exponent goes
-/// on in the same steps: eight bits of bf16, eleven of fp16. Integers are unsigned, the weight plus kZero;
-/// with kUnits 2, pairs 1 and 3 are of 16 times the unit. Sums of products with x * kXScale are within the
-/// range of fp32, and times kSumScale they are sums of weights * x. Tensor cores take subnormal inputs
-/// exactly (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021, which has the A100).
-template <class T, int kWeights>
-struct WeightBits {
   static constexpr bool kBf16 = is_same<T, bf16>;
   static constexpr bool kFourBits = kWeights == kWeightsInt4 || kWeights == kWeightsQ4K,
                         kIntegers = kWeights != kWeightsFp8 && !is_fp4(kWeights);
-  static constexpr int kPairs = WeightWord<T, kWeights>::kPairs, kUnits = kFourBits ? 2 : 1;
-  static constexpr unsigned kZero = kWeights == kWeightsInt4   ? 8
-                                    : kWeights == kWeightsInt8 ? 128
-                                    : kWeights == kWeightsQ6K  ? 32
-                                                               : 0;
+  static constexpr int kFragments = weight_bits(kWeights) == 4 ? 2 : 1, kPairs = 2 * kFragments;
+  /// Integers are unsigned, the weight plus kZero.
+  static constexpr int kZero = kWeights == kWeightsInt4   ? 8
+                               : kWeights == kWeightsInt8 ? 128
+                               : kWeights == kWeightsQ6K  ? 32
+                                                          : 0;
+
+  /// Of bits(): pairs 1 and 3 of four-bit integers are of 16 times the unit. Sums of products with x *
+  /// kXScale are within the range of fp32, and times kSumScale they are sums of weights * x. Tensor cores
+  /// take subnormal inputs exactly (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021, which has
+  /// the A100).
+  static constexpr int kUnits = kFourBits ? 2 : 1;
   static constexpr float kXScale = kBf16 && !is_fp4(kWeights) ? 0x1p64f : 1,
                          kSumScale = is_fp4(kWeights)          ? 1
                                      : kWeights == kWeightsFp8 ? (kBf16 ? 0x1p56f : 0x1p8f)
                                                                : (kBf16 ? 0x1p69f : 0x1p24f);
-
-  static __device__ __forceinline__ void get(unsigned (&pairs)[kPairs], unsigned word) {
+  /// Weights as multiples of a small power of two, the unit, without arithmetic but for fp4, whose unit is 1.
+  static __device__ __forceinline__ void bits(unsigned (&pairs)[kPairs], unsigned word) {
     if constexpr (kFourBits) {
 #pragma unroll
       for (int i = 0; i < kPairs; ++i)
@@ -210,8 +159,40 @@ struct WeightBits {
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) pairs[i] = __byte_perm(low, high, i == 0 ? 0x5140 : 0x7362);
     } else {
-      WeightWord<T, kWeights>::convert(pairs, word, 0);
+      // Both nibbles to the top of their halves, then the magnitude below the sign.
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        const unsigned nibbles = word << 4 * (3 - i), magnitude = nibbles >> (kBf16 ? 6 : 3);
+        pairs[i] = multiply(nibbles & 0x80008000u | magnitude & (kBf16 ? 0x01c001c0u : 0x0e000e00u),
+                            kBf16 ? 0x7e807e80u : 0x74007400u);  // 2^126, 2^14
+      }
     }
+  }
+
+  /// Weights over kScale, exactly: bits() times a power of two, and the bias.
+  static constexpr float kScale = !kIntegers ? 1 : kBf16 ? 64 : 512;
+  static __device__ __forceinline__ void convert(unsigned (&pairs)[kPairs], unsigned word, unsigned bias) {
+    bits(pairs, word);
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      if constexpr (kIntegers)
+        pairs[i] = fma_pairs<T>(pairs[i], i % kUnits == 0 ? kFactor : kFactor16, bias);
+      else if constexpr (kWeights == kWeightsFp8)
+        pairs[i] = multiply(pairs[i], kBf16 ? 0x7b807b80u : 0x5c005c00u);  // 2^120, 2^8
+    }
+  }
+  /// What convert() adds for a zero point, below 256: minus it over kScale.
+  static __device__ __forceinline__ unsigned bias(int zero) {
+    return multiply(static_cast<unsigned>(zero) * 0x10001u, 0x80008000u | kFactor);
+  }
+
+ private:
+  // 2^127 and 2^123, of fp16 2^15 and 2^11: units of 2^-133 and 2^-24 become 1 / kScale.
+  static constexpr unsigned kFactor = kBf16 ? 0x7f007f00u : 0x78007800u,
+                            kFactor16 = kBf16 ? 0x7d007d00u : 0x68006800u;
+
+  static __device__ __forceinline__ unsigned multiply(unsigned pair, unsigned factor) {
+    return fma_pairs<T>(pair, factor, 0x80008000u);  // minus zero, neutral in an addition
   }
 };
 
@@ -248,6 +229,21 @@ struct BlockScales {
       for (int w = 0; w < kCount / 4; ++w) values[w] = vec[w];
     }
   }
+  /// Those of the block of column `column` of a row, among the scales of eight rows that are adjacent at
+  /// `slot` (slot_scale_bytes).
+  __device__ __forceinline__ void read(const void* slot, int column, int row) {
+    if constexpr (kBytes) {
+      const auto vec =
+          load_vec<kCount / 4>(static_cast<const unsigned*>(slot) +
+                               (column / block_columns(kWeights) * kBlockRows + row) * (kCount / 4));
+#pragma unroll
+      for (int w = 0; w < kCount / 4; ++w) values[w] = vec[w];
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i)
+        values[i] = static_cast<const Scale*>(slot)[(column / kGroup + i) * kBlockRows + row];
+    }
+  }
   __device__ __forceinline__ float operator[](int i) const {
     if constexpr (kWeights == kWeightsNvfp4)
       return __uint_as_float(byte(i, 0x0444) >> 4) * 0x1p120f;
@@ -266,7 +262,7 @@ struct BlockScales {
       if constexpr (kWeights == kWeightsNvfp4) scale = fma_pairs<T>(scale, kRebias, kMinusZero);
       return fma_pairs<T>(pair, scale, kMinusZero);
     } else {
-      return multiply_pair<T>(pair, (*this)[i]);
+      return multiply_pair<T>(pair, (*this)[i] * WeightWord<T, kWeights>::kScale);
     }
   }
 
@@ -291,10 +287,11 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   __device__ __forceinline__ void load(int i, const void* scales, long long row, int k) {
     if (i != 0) return;
     read(static_cast<const fp16*>(scales) + super_index(kIn, row, k) * super_words(kWeights),
-         k % kSuperColumns / block_columns(kWeights), static_cast<int>(row % kBlockRows));
+         k % kSuperColumns, static_cast<int>(row % kBlockRows));
   }
-  /// `super`: the words of a super-block.
-  __device__ __forceinline__ void read(const fp16* super, int block, int row) {
+  __device__ __forceinline__ void read(const void* slot, int column, int row) {
+    const fp16* const super = static_cast<const fp16*>(slot) + column / kSuperColumns * super_words(kWeights);
+    const int block = column % kSuperColumns / block_columns(kWeights);
     const auto vec =
         load_vec<kWords>(reinterpret_cast<const unsigned*>(super) + (block * kBlockRows + row) * kWords);
     bytes[0] = vec[0];
@@ -314,9 +311,10 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   /// The weights of group i, each rounded once. `pair`: nibbles or bytes.
   template <class T>
   __device__ __forceinline__ unsigned multiply(unsigned pair, int i) const {
-    if constexpr (!kOffsets) return multiply_pair<T>(pair, (*this)[i]);
+    const float factor = (*this)[i] * WeightWord<T, kWeights>::kScale;
+    if constexpr (!kOffsets) return multiply_pair<T>(pair, factor);
     const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
-    const float factor = (*this)[i], offset = -dmin() * minimum(i);
+    const float offset = -dmin() * minimum(i);
     return pack2<T>(fmaf(v[0], factor, offset), fmaf(v[1], factor, offset));
   }
 

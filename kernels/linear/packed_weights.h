@@ -111,6 +111,12 @@ WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, lon
   }
   return (row / kBlockRows * groups + column / group) * kBlockRows + row % kBlockRows;
 }
+/// Bytes of the scales of eight rows and `columns` columns, a multiple of `group`. They are adjacent; not of
+/// fp8, and not without groups.
+WARPTUNE_HOST_DEVICE constexpr int slot_scale_bytes(int weights, int group, int columns) {
+  if (has_super_blocks(weights)) return super_words(weights) * 2 * columns / kSuperColumns;
+  return kBlockRows * (is_fp4(weights) ? 1 : 2) * columns / group;
+}
 WARPTUNE_HOST_DEVICE constexpr long long scale_count(int weights, int group, long long rows,
                                                      long long columns) {
   if (group == 0) return rows;

@@ -7,7 +7,7 @@
 
 namespace warptune {
 
-/// What a warp has of x. Shared memory holds its columns times kXScale of WeightBits, and sums of x over its
+/// What a warp has of x. Shared memory holds its columns times kXScale of WeightWord, and sums of x over its
 /// blocks of weights or their groups, in the unit of the products. Where all weights have one zero point, the
 /// sums are multiplied by minus that. RMSNorm: bf16 stores x * weight, and scale() multiplies the outputs;
 /// for fp16 see kScalesBeforeRounding.
@@ -34,7 +34,7 @@ class XOfWarp {
   __device__ __forceinline__ XOfWarp(Shared& shared, const QuantizedLinearArgs& args, int first, int last,
                                      int step)
       : shared_(shared), args_(args), first_(first), last_(last), step_(step) {
-    const int matrix = lane_ / 8, column = 8 * (S::Bits::kUnits == 2 ? matrix % 2 * 2 + matrix / 2 : matrix);
+    const int matrix = lane_ / 8, column = 8 * (S::Word::kUnits == 2 ? matrix % 2 * 2 + matrix / 2 : matrix);
 #pragma unroll
     for (int n = 0; n < S::kTokenTiles; ++n)
       addresses[n] = shared_address(&shared.x[min_of(8 * n + lane_ % 8, S::kTokens - 1)][column]);
@@ -67,8 +67,8 @@ class XOfWarp {
   }
   /// The factor of the outputs of a token. Call it after a barrier of the warps.
   __device__ __forceinline__ float scale(int token) const {
-    if constexpr (S::kNorm && !kScalesBeforeRounding<T>) return S::Bits::kSumScale * rms_scale(token);
-    return S::Bits::kSumScale;
+    if constexpr (S::kNorm && !kScalesBeforeRounding<T>) return S::Word::kSumScale * rms_scale(token);
+    return S::Word::kSumScale;
   }
 
  private:
@@ -76,9 +76,9 @@ class XOfWarp {
                        kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);
   /// Shuffles add x as it is loaded, which has the least latency. With more tokens products with ones, which
   /// add eight at once, take less time.
-  static constexpr bool kSumsByMma = S::Bits::kIntegers && S::kTokens > 4,
-                        kSumsByShuffles = S::Bits::kIntegers && !kSumsByMma;
-  static constexpr bool kTimesZero = S::Bits::kZero != 0 && !S::kZeros;
+  static constexpr bool kSumsByMma = S::Word::kIntegers && S::kTokens > 4,
+                        kSumsByShuffles = S::Word::kIntegers && !kSumsByMma;
+  static constexpr bool kTimesZero = S::Word::kZero != 0 && !S::kZeros;
 
   static __device__ __forceinline__ int token(int n, int i) {
     return 8 * n + static_cast<int>(threadIdx.x % 4) * 2 + i % 2;
@@ -127,7 +127,7 @@ class XOfWarp {
 #pragma unroll
             for (int e = 0; e < 8; ++e) squares[t] = fmaf(v[e], v[e], squares[t]);
           if constexpr (!kStores) continue;
-          const float factor = S::kNorm && kScalesBeforeRounding<T> ? rms_scale(t) : S::Bits::kXScale;
+          const float factor = S::kNorm && kScalesBeforeRounding<T> ? rms_scale(t) : S::Word::kXScale;
 #pragma unroll
           for (int e = 0; e < 8; ++e) v[e] *= S::kNorm ? to_float(norm_[j][e]) * factor : factor;
           const auto rounded = from_float<T>(v);
@@ -154,10 +154,10 @@ class XOfWarp {
   /// Returns the sum of a vector of x. Without kDirect it adds those of adjacent lanes, which belong to the
   /// same group, and stores the sum of the group.
   __device__ __forceinline__ float store_sum(const Vec<float, 8>& x, int token, int column) {
-    constexpr float kFactor = kTimesZero ? -static_cast<float>(S::Bits::kZero) : 1;
+    constexpr float kFactor = kTimesZero ? -static_cast<float>(S::Word::kZero) : 1;
     float sum = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
-    sum *= kFactor / S::Bits::kXScale;
-    sum *= 1 / S::Bits::kSumScale;
+    sum *= kFactor / S::Word::kXScale;
+    sum *= 1 / S::Word::kSumScale;
     if constexpr (!S::kDirect) {
       constexpr int kColumns = S::kColumns / S::kXGroups;
       sum = warp_reduce<Sum, kColumns / 8>(sum);
@@ -171,7 +171,7 @@ class XOfWarp {
   /// has their latency.
   __device__ __forceinline__ void add_columns(int block) {
     constexpr int kChains = max_of(S::kXGroups, S::kFragments / 2), kGroupChains = kChains / S::kXGroups;
-    constexpr unsigned kFactor = kTimesZero ? 0x80008000u | S::Bits::kZero * 0x10001u : 0x00010001u;
+    constexpr unsigned kFactor = kTimesZero ? 0x80008000u | S::Word::kZero * 0x10001u : 0x00010001u;
     float sums[kChains][S::kTokenTiles][4] = {};
 #pragma unroll
     for (int pair = 0; pair < S::kFragments / 2; ++pair)

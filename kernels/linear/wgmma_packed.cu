@@ -4,8 +4,9 @@
 // Grid, roles, sync, split K, multicast of x, epilogues: as wgmma_streaming.cu (streaming_wgmma.cuh). With
 //   kTokens 0 a work tile is kRows weight rows x kN tokens, for prompts.
 // Pipeline: kStages stages of kTileK columns: x in column tiles of 64 columns with the 128-byte swizzle, then
-//   weights as they are packed. A bulk copy per slot would bind: a thread issues one in about 80 cycles.
-//   Consumers load scales and zero points a step ahead; the producer warp prefetches them to the L2.
+//   weights as they are packed, and their scales. A bulk copy per slot would bind: a thread issues one in
+//   about 80 cycles. Half of the stages have weights before pdl_wait(); memory serves x after them.
+//   Consumers load zero points, and scales of blocks of fp8, from the L2.
 // Arithmetic: a warpgroup converts a batch, some columns of one m64 tile, while the tensor cores multiply one
 //   of another warpgroup; two of a block take turns. Up to 64 tokens, scales of groups multiply the sums of a
 //   batch, in fp32; else, and those of super-blocks (Q4_K, Q6_K), they multiply the weights, which are
@@ -37,7 +38,7 @@ struct PackedWgmma {
   using Word = WeightWord<T, kWeights_>;
   static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
                        kWeights = kWeights_, kGroup = kGroup_, kN = kN_, kRows = kRows_, kTileK = kTileK_,
-                       kStages = kStages_, kEarlyStages = kStages, kWarpgroups = kWarpgroups_,
+                       kStages = kStages_, kEarlyStages = max_of(kStages / 2, 1), kWarpgroups = kWarpgroups_,
                        kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM;
   static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
@@ -55,9 +56,18 @@ struct PackedWgmma {
   static constexpr int kSlots = kRows / kBlockRows, kColumns = block_columns(kWeights),
                        kTileBlocks = kTileK / kColumns, kSlotBytes = kTileBlocks * kBlockBytes;
   static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
+  /// Scales of groups in a stage: of kScaleColumns columns, kSlotScaleBytes of each slot.
+  static constexpr bool kStageScales = kGroup != 0 && kWeights != kWeightsFp8;
+  static constexpr int kMatrixSlots = kSlots / kMatrices,
+                       kScaleColumns =
+                           max_of(max_of(kTileK, kGroup), has_super_blocks(kWeights) ? kSuperColumns : 0),
+                       kSlotScaleBytes =
+                           kStageScales ? slot_scale_bytes(kWeights, max_of(kGroup, 1), kScaleColumns) : 0,
+                       kMatrixScaleBytes = 128 * ceil_div(kMatrixSlots * kSlotScaleBytes, 128);
   static constexpr int kXOffset = 0, kXColumnTile = kN * 128, kWeightOffset = kTileK / 64 * kXColumnTile,
-                       kLoadedBytes = kWeightOffset + kSlots * kSlotBytes,
-                       kStageBytes = 1024 * ceil_div(kLoadedBytes, 1024);
+                       kScaleOffset = kWeightOffset + kSlots * kSlotBytes,
+                       kLoadedBytes = kScaleOffset + kSlots * kSlotScaleBytes,
+                       kStageBytes = 1024 * ceil_div(kScaleOffset + kMatrices * kMatrixScaleBytes, 1024);
 
   static constexpr bool kTakesTurns = kWarpgroups == 2;
   static constexpr bool kScalesSums = kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> &&
@@ -75,8 +85,6 @@ struct PackedWgmma {
   static_assert(kTokens <= kN && (kClusterK == 1 || (kTokens != 0 && !kArgmax)));
   static_assert(!kAddRms || kOutputs % kSquaresGroup == 0);
   static_assert(kClusterK == 1 || 4 * kN * kPitch <= kStages * kStageBytes);
-
-  /// The scales that the epilogue of prompts reads: none.
 
   struct Storage {
     unsigned char stages[kStages * kStageBytes];
@@ -115,16 +123,18 @@ struct PromptSchedule : StreamingSchedule<S> {
 template <class S>
 struct PackedProducer {
   const QuantizedLinearArgs& args;
-  const TensorMap &weight_map, &x_map;
+  const TensorMap &weight_map, &scale_map, &x_map;
   typename S::Storage& shared;
   const unsigned long long weight_policy;
   typename S::Schedule work;
   typename S::State state;
 
   __device__ __forceinline__ PackedProducer(const QuantizedLinearArgs& args, const TensorMap& weight,
-                                            const TensorMap& x, typename S::Storage& shared)
+                                            const TensorMap& scales, const TensorMap& x,
+                                            typename S::Storage& shared)
       : args(args),
         weight_map(weight),
+        scale_map(scales),
         x_map(x),
         shared(shared),
         weight_policy(l2_evict_first_policy()),
@@ -135,6 +145,7 @@ struct PackedProducer {
   __device__ __forceinline__ void load_first_weights() {
     if (is_leader()) {
       tma_prefetch_descriptor(weight_map);
+      if constexpr (S::kStageScales) tma_prefetch_descriptor(scale_map);
       tma_prefetch_descriptor(x_map);
       for (int i = 0; i < S::kStages; ++i)
         mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * S::kWarpgroups * S::kClusterM);
@@ -162,33 +173,34 @@ struct PackedProducer {
  private:
   static __device__ __forceinline__ bool is_leader() { return threadIdx.x % 32 == 0; }
   __device__ __forceinline__ int first_steps() const {
-    return min(S::kStages, work.end_step - work.first_step);
+    return min(S::kEarlyStages, work.end_step - work.first_step);
   }
-  /// Begins a stage and loads its weights; prefetches their scales, which consumers load, to the L2.
+  /// Begins a stage and loads its weights and their scales; prefetches zero points to the L2.
   __device__ __forceinline__ void load_weights(int step) const {
-    constexpr int kMatrixSlots = S::kSlots / S::kMatrices, kRowSlots = S::kOut / kBlockRows;
+    constexpr int kRowSlots = S::kOut / kBlockRows;
     Mbarrier* const full = &shared.full[state.index];
     __syncwarp();  // the leader has initialized the barriers, or loaded x
     mbarrier_wait(&shared.empty[state.index], state.phase ^ 1);
     const int column = work.column(step);
     if (is_leader()) {
       mbarrier_arrive_expect_tx(full, S::kLoadedBytes);
-      unsigned char* const to = shared.stages + state.index * S::kStageBytes + S::kWeightOffset;
+      unsigned char* const stage = shared.stages + state.index * S::kStageBytes;
 #pragma unroll
-      for (int matrix = 0; matrix < S::kMatrices; ++matrix)
-        tma_load_3d(to + matrix * kMatrixSlots * S::kSlotBytes, weight_map, 0, column / S::kColumns,
-                    matrix * kRowSlots + work.tile * kMatrixSlots, full, weight_policy);
+      for (int matrix = 0; matrix < S::kMatrices; ++matrix) {
+        const int slot = matrix * kRowSlots + work.tile * S::kMatrixSlots;
+        tma_load_3d(stage + S::kWeightOffset + matrix * S::kMatrixSlots * S::kSlotBytes, weight_map, 0,
+                    column / S::kColumns, slot, full, weight_policy);
+        if constexpr (S::kStageScales)
+          tma_load_2d(stage + S::kScaleOffset + matrix * S::kMatrixScaleBytes, scale_map,
+                      column / S::kScaleColumns * S::kSlotScaleBytes / 2, slot, full, weight_policy);
+      }
     }
-    if constexpr (S::kGroup != 0 && S::kWeights != kWeightsFp8) {
+    if constexpr (S::kZeros) {
       const int at = static_cast<int>(threadIdx.x) % 32;
       if (at < S::kSlots) {
-        const long long row = kBlockRows *
-                              static_cast<long long>(
-                                  at / kMatrixSlots * kRowSlots +
-                                  min_of(work.tile * kMatrixSlots + at % kMatrixSlots, kRowSlots - 1)),
-                        scale = scale_index(S::kWeights, S::kGroup, S::kIn, row, column);
-        prefetch_l2(static_cast<const WeightScale<S::kWeights, S::kGroup>*>(args.scales) + scale);
-        if constexpr (S::kZeros) prefetch_l2(args.zeros + scale);
+        const long long slot = at / S::kMatrixSlots * kRowSlots +
+                               min_of(work.tile * S::kMatrixSlots + at % S::kMatrixSlots, kRowSlots - 1);
+        prefetch_l2(args.zeros + scale_index(S::kWeights, S::kGroup, S::kIn, kBlockRows * slot, column));
       }
     }
   }
@@ -227,10 +239,11 @@ class PackedMainloop {
   using T = typename S::T;
   using Word = typename S::Word;
 
-  /// The scales of a lane's rows in a stage.
-  struct Scales {
-    BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales[S::kTiles][2][S::kTileBlocks];
-    signed char zeros[S::kTiles][2][S::kTileBlocks][S::kZeros ? S::kBlockScales : 1];
+  /// What a lane has of a block of weights of two slots.
+  struct Block {
+    uint4 bytes[2];
+    BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales[2];
+    signed char zeros[2][S::kZeros ? S::kBlockScales : 1];
   };
 
   __device__ __forceinline__ PackedMainloop(Consumer& consumer, const QuantizedLinearArgs& args)
@@ -243,8 +256,7 @@ class PackedMainloop {
       for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
         for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] = 0;
-    load_scales(scales_, work().first_step);
-    load_first_block();
+    load_first_block(work().first_step);
     int last = 0;
     for (int step = work().first_step; step < work().end_step; ++step) last = multiply_stage(step);
     if constexpr (kHasRowScales<S::kWeights, S::kGroup>)
@@ -287,9 +299,8 @@ class PackedMainloop {
   /// The slot, within a work tile, of half `half` of this warp's rows; of a last m64 tile that has fewer rows
   /// than 64, the last slot.
   __device__ __forceinline__ int slot(int tile, int half) const {
-    constexpr int kMatrixSlots = S::kSlots / S::kMatrices;
-    return tile / S::kSubtiles * kMatrixSlots +
-           min_of(consumer_.first_output(tile % S::kSubtiles) / kBlockRows + half, kMatrixSlots - 1);
+    return tile / S::kSubtiles * S::kMatrixSlots +
+           min_of(consumer_.first_output(tile % S::kSubtiles) / kBlockRows + half, S::kMatrixSlots - 1);
   }
   /// The row of the weight matrix.
   __device__ __forceinline__ long long row(int tile, int half) const {
@@ -300,30 +311,29 @@ class PackedMainloop {
   __device__ __forceinline__ void load_row_scales() {
 #pragma unroll
     for (int i = 0; i < S::kTiles * 2; ++i)
-      row_scales_[i / 2][i % 2] = row_scale<S::kWeights, S::kGroup>(args_, row(i / 2, i % 2));
+      row_scales_[i / 2][i % 2] = row_scale<S::kWeights, S::kGroup>(args_, row(i / 2, i % 2)) * Word::kScale;
   }
-  __device__ __forceinline__ void load_scales(Scales& to, int step) const {
-    if constexpr (S::kGroup != 0)
+  /// The block of batch i of a step.
+  __device__ __forceinline__ void load_block(int i, int step, const unsigned char* stage) {
+    const int lane = consumer_.lane, column = work().column(step), first = column + block(i) * S::kColumns;
 #pragma unroll
-      for (int i = 0; i < S::kTiles * 2 * S::kTileBlocks; ++i) {
-        const int tile = i / S::kTileBlocks / 2, half = i / S::kTileBlocks % 2, block = i % S::kTileBlocks;
-        const long long at = row(tile, half);
+    for (int half = 0; half < 2; ++half) {
+      const int at = slot(tile(i), half);
+      block_.bytes[half] = *reinterpret_cast<const uint4*>(stage + S::kWeightOffset + at * S::kSlotBytes +
+                                                           block(i) * kBlockBytes + lane * 16);
+      if constexpr (S::kStageScales)
+        block_.scales[half].read(stage + S::kScaleOffset + at / S::kMatrixSlots * S::kMatrixScaleBytes +
+                                     at % S::kMatrixSlots * S::kSlotScaleBytes,
+                                 column % S::kScaleColumns / S::kTileK * S::kTileK + block(i) * S::kColumns,
+                                 lane / 4);
+      else if constexpr (S::kGroup != 0)
+        block_.scales[half].template load<S::kIn>(0, args_.scales, row(tile(i), half), first);
+      if constexpr (S::kZeros)
 #pragma unroll
-        for (int j = 0; j < S::kBlockScales; ++j) {
-          const int column = work().column(step) + block * S::kColumns + j * S::kGroup;
-          to.scales[tile][half][block].template load<S::kIn>(j, args_.scales, at, column);
-          if constexpr (S::kZeros)
-            to.zeros[tile][half][block][j] =
-                args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, at, column)];
-        }
-      }
-  }
-  __device__ __forceinline__ void load_block(int i, const unsigned char* stage) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      bytes_[half] =
-          *reinterpret_cast<const uint4*>(stage + S::kWeightOffset + slot(tile(i), half) * S::kSlotBytes +
-                                          block(i) * kBlockBytes + consumer_.lane * 16);
+        for (int j = 0; j < S::kBlockScales; ++j)
+          block_.zeros[half][j] = args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, row(tile(i), half),
+                                                          first + j * S::kGroup)];
+    }
   }
   /// Converts batch i, a part of the block, to A.
   __device__ __forceinline__ void convert(int i) {
@@ -332,20 +342,18 @@ class PackedMainloop {
       const int word = part(i) * S::kBatchWords + w, scale = scale_of(word * S::kColumns / 4);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const uint4& v = bytes_[half];
+        const uint4& v = block_.bytes[half];
         unsigned pairs[Word::kPairs];
-        Word::convert(
-            pairs,
-            word == 0   ? v.x
-            : word == 1 ? v.y
-            : word == 2 ? v.z
-                        : v.w,
-            Word::bias(Word::kZero + (S::kZeros ? scales_.zeros[tile(i)][half][block(i)][scale] : 0)));
+        Word::convert(pairs,
+                      word == 0   ? v.x
+                      : word == 1 ? v.y
+                      : word == 2 ? v.z
+                                  : v.w,
+                      Word::bias(Word::kZero + (S::kZeros ? block_.zeros[half][scale] : 0)));
 #pragma unroll
         for (int j = 0; j < Word::kPairs; ++j) {
           if constexpr (S::kGroup != 0 && !S::kScalesSums)
-            pairs[j] = scales_.scales[tile(i)][half][block(i)].template multiply<T>(pairs[j],
-                                                                                    scale_of_pair(word, j));
+            pairs[j] = block_.scales[half].template multiply<T>(pairs[j], scale_of_pair(word, j));
           a_[w * Word::kFragments + j / 2][j % 2 * 2 + half] = pairs[j];
         }
       }
@@ -354,11 +362,11 @@ class PackedMainloop {
   __device__ __forceinline__ float (&sum_of(int tile))[S::kN / 2] {
     return consumer_.sum[tile / S::kSubtiles][tile % S::kSubtiles];
   }
-  /// The first block of the next stage, once it is full.
-  __device__ __forceinline__ void load_first_block() {
+  /// The first block of a step, the next, once its stage is full.
+  __device__ __forceinline__ void load_first_block(int step) {
     const auto& state = consumer_.state;
     mbarrier_wait(&consumer_.shared.full[state.index], state.phase);
-    load_block(0, consumer_.shared.stages + state.index * S::kStageBytes);
+    load_block(0, step, consumer_.shared.stages + state.index * S::kStageBytes);
   }
   /// Two warpgroups take turns to issue, so that one converts while the other multiplies.
   __device__ __forceinline__ void wait_turn() const {
@@ -374,8 +382,6 @@ class PackedMainloop {
     const unsigned x = shared_address(stage);
     const bool is_first = step == work().first_step, is_last = step + 1 == work().end_step;
     consumer_.state.advance();
-    Scales next_scales;
-    if (!is_last) load_scales(next_scales, step + 1);
 #pragma unroll
     for (int i = 0; i < S::kBatches; ++i) {
       convert(i);
@@ -393,34 +399,33 @@ class PackedMainloop {
       }
       warpgroup_commit_batch();
       end_turn();
+      [[maybe_unused]] const BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales[2] = {
+          block_.scales[0], block_.scales[1]};
       if (i + 1 == S::kBatches) {
-        if (!is_last) load_first_block();
+        if (!is_last) load_first_block(step + 1);
       } else if (part(i + 1) == 0) {
-        load_block(i + 1, stage);
+        load_block(i + 1, step, stage);
       }
       warpgroup_wait<0>();
       warpgroup_fence_operand(to);
       warpgroup_fence_operand(a_);  // wgmma reads it until then
       if constexpr (S::kScalesSums)
         if (ends_group(i)) {
-          const auto& scales = scales_.scales[tile(i)];
           const int at = scale_of(part(i) * S::kBatchColumns);
-          const float factors[2] = {scales[0][block(i)][at], scales[1][block(i)][at]};
+          const float factors[2] = {scales[0][at] * Word::kScale, scales[1][at] * Word::kScale};
 #pragma unroll
           for (int j = 0; j < S::kN / 2; ++j)
             sum_of(tile(i))[j] = fmaf(factors[j / 2 % 2], batch_sum_[j], sum_of(tile(i))[j]);
         }
     }
     fence_proxy_async();  // the stage is overwritten by bulk copies
-    scales_ = next_scales;
     if (!is_last) consumer_.release(index);
     return index;
   }
 
   Consumer& consumer_;
   const QuantizedLinearArgs& args_;
-  uint4 bytes_[2];                     // the current block of both slots
-  Scales scales_;                      // the stage's
+  Block block_;                        // the current one
   unsigned a_[S::kBatchFragments][4];  // the operand of a batch
   float batch_sum_[S::kN / 2] = {};    // with kScalesSums
   float row_scales_[S::kTiles][2];     // with kHasRowScales
@@ -433,7 +438,7 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
                                       (kTokens == 0 ? 128 : 32),
                                   1)
     linear_wgmma_packed(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
-                        const __grid_constant__ TensorMap x) {
+                        const __grid_constant__ TensorMap scales, const __grid_constant__ TensorMap x) {
   using S = PackedWgmma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWeights, kGroup, kZeros,
                         kTileTokens, kRows, kTileK, kStages, kWarpgroups, kClusterK, kClusterM>;
   [[maybe_unused]] static constexpr int kSharedBytes =
@@ -442,7 +447,7 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
   const bool produces = threadIdx.x / 32 == S::kProducer / 32;
-  PackedProducer<S> producer(args, weight, x, shared);
+  PackedProducer<S> producer(args, weight, scales, x, shared);
   if (produces) producer.load_first_weights();
   if constexpr (S::kCluster > 1)
     cluster_barrier();

@@ -23,12 +23,26 @@ const DerivedValue kRowsPerOutput{"rows_per_output", "epilogue == swiglu ? 2 : 1
 const DerivedValue kWeightSlots{"weight_slots", "ceil_div(rows_per_output * out, 8)",
                                 "slots of eight weight rows"};
 
+const DerivedValue kGroups{"groups", "group == 0 ? 0 : in // max(group, 1)", "groups of columns of a row"};
+const DerivedValue kScaleBytes{
+    "scale_bytes", "weights == q4_k ? 20 : weights == q6_k ? 9 : weights in [nvfp4, mxfp4] ? 8 : 16",
+    "bytes of the scales of a group of 8 rows"};
+
 /// Packed weights, by TMA boxes of blocks of slots.
 TensorMapExpressions weight_map(const Expression& blocks, const Expression& slots) {
   return {.base = "weight",
           .dims = {256, "in / block_columns", "weight_slots"},
           .strides = {512, "512 * in / block_columns"},
           .box = {256, blocks, slots}};
+}
+/// Scales of groups, boxes of `bytes` of each slot; of fp8, and without groups, a map that no kernel reads.
+TensorMapExpressions scale_map(const Expression& bytes, const Expression& slots) {
+  const Expression has_groups = "group != 0 && weights != fp8";
+  return {
+      .base = "scales",
+      .dims = {if_else(has_groups, "groups * scale_bytes // 2", 8), if_else(has_groups, "weight_slots", 1)},
+      .strides = {if_else(has_groups, "groups * scale_bytes", 16)},
+      .box = {if_else(has_groups, bytes / 2, 8), if_else(has_groups, slots, 1)}};
 }
 const Expression kQuantized = "weights != same && activations == same",
                  kWholeBlocks = "in % block_columns == 0";
@@ -86,11 +100,10 @@ Variant gemv_packed_bulk_copy() {
            {"part_in", "in // cluster_k", "columns of a block"},
            kXGroups,
            kXBytes,
-           {"groups", "group == 0 ? 0 : in // max(group, 1)", "groups of columns of a row"},
+           kGroups,
            {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
             "groups of columns of a row in a stage"},
-           {"scale_bytes", "weights == q4_k ? 20 : weights == q6_k ? 9 : weights in [nvfp4, mxfp4] ? 8 : 16",
-            "bytes of the scales of a group of 8 rows"},
+           kScaleBytes,
            {"scale_chunks", "ceil_div(scale_bytes * slot_groups, weights in [q4_k, q6_k] ? 320 : 512)",
             "TMA boxes of the scales of a matrix in a stage"},
            {"chunk_bytes", "max(scale_bytes * slot_groups // max(scale_chunks, 1), 16)",
@@ -133,10 +146,7 @@ Variant gemv_packed_bulk_copy() {
                                .cluster = "cluster_k",
                                .per_sm = 1},
                   .maps = {weight_map("warps", "2 * tiles / rows_per_output"),
-                           {.base = "scales",
-                            .dims = {"max(groups * scale_bytes // 2, 8)", "group == 0 ? 1 : weight_slots"},
-                            .strides = {"max(groups * scale_bytes, 16)"},
-                            .box = {"chunk_bytes // 2", "group == 0 ? 1 : 2 * tiles / rows_per_output"}}}}},
+                           scale_map("chunk_bytes", "2 * tiles / rows_per_output")}}},
       .workspace = kArgmaxWorkspace,
   };
 }
@@ -203,6 +213,7 @@ Stage wgmma_packed_gemm(const char* x, const Expression& condition) {
                        .max_blocks = "blocks"},
           .condition = condition,
           .maps = {weight_map("tile_k / block_columns", "outputs / 8"),
+                   scale_map("slot_scale_bytes", "outputs / 8"),
                    matrix_map(x, "tokens", "tile_tokens / cluster_m")}};
 }
 
@@ -247,8 +258,15 @@ Variant wgmma_packed() {
             "subtiles / warpgroups * rows_per_output * tile_tokens / 2 + scales_sums * tile_tokens / 2 + "
             "batch_columns / 4 + 32",
             "registers of a consumer, estimated"},
+           kGroups,
+           kScaleBytes,
+           {"slot_scale_bytes",
+            "group == 0 || weights == fp8 ? 0 : "
+            "scale_bytes * max(tile_k, max(group, weights in [q4_k, q6_k] ? 256 : 0)) // max(group, 1)",
+            "bytes of the scales of a slot in a stage"},
            {"stage_bytes",
-            "1024 * ceil_div(2 * tile_k * tile_tokens + rows * tile_k * 64 // block_columns, 1024)",
+            "1024 * ceil_div(2 * tile_k * tile_tokens + rows * tile_k * 64 // block_columns + "
+            "rows_per_output * 128 * ceil_div(outputs * slot_scale_bytes, 1024), 1024)",
             "bytes of a stage"},
            {"shared_bytes", "stages * (stage_bytes + 16) + (adds_squares ? 4 * tile_tokens : 0)",
             "bytes of PackedWgmma's storage"},
