@@ -8,9 +8,9 @@
 //   about 80 cycles. Half of the stages have weights before pdl_wait(); memory serves x after them.
 //   Consumers load zero points, and scales of blocks of fp8, from the L2.
 // Arithmetic: a warpgroup converts a batch, some columns of one m64 tile, while the tensor cores multiply one
-//   of another warpgroup; those of a block take turns. Up to 64 tokens, scales of groups multiply the sums of a
-//   batch, in fp32; else, and those of super-blocks (Q4_K, Q6_K), they multiply the weights, which are
-//   rounded to T once. Scales of rows multiply the sums.
+//   of another warpgroup; they take turns. Up to 64 tokens, scales of groups multiply the sums of a batch, in
+//   fp32; else, and those of super-blocks (Q4_K, Q6_K), they multiply the weights, which are rounded to T
+//   once. Scales of rows multiply the sums.
 // Act-order: permute_columns.cu writes x to the workspace, whose tensor map takes the place of that of x.
 // Wins: 9 tokens and more on most shapes.
 // `in` is a multiple of kTileK, `out` of 8. Source: Marlin (Frantar et al., "MARLIN: Mixed-Precision
