@@ -28,13 +28,14 @@ class PackedRows {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) load(u, begin_ + u);
   }
-  __device__ __forceinline__ void main_loop(PackedSums<S>& sums, const XOfWarp<S>& x) {
-    for (int block = begin_; block < end_; block += kUnroll) {
+  __device__ __forceinline__ void main_loop(PackedAccumulator<S>& sums) {
+    for (int i = 0; i < end_ - begin_; i += kUnroll) {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
-        if (block + u < end_) {
-          multiply_block<S>(sums, weights_[u], x, block + u);
-          load(u, block + u + kUnroll);
+        const int block = begin_ + i + u;
+        if (block < end_) {
+          sums.add(weights_[u], block, i + u);
+          load(u, block + kUnroll);
         }
       }
     }
@@ -58,8 +59,13 @@ class PackedRows {
     to.bytes = *reinterpret_cast<const uint4*>(&vec);
     const int row = min_of(slot * kBlockRows + lane / 4, S::kRows - 1), k = block * S::kColumns;
 #pragma unroll
-    for (int i = 0; i < S::kBlockScales; ++i)
-      to.scales.template load<S::kIn>(i, args_.scales, row, k + i * 16 * S::kScaleFragments);
+    for (int i = 0; i < S::kBlockScales; ++i) {
+      if constexpr (S::kGroupColumns) {
+        if (i == 0) to.scales.template load_pair<S::kIn>(lane % 2, args_.scales, row, k);
+      } else {
+        to.scales.template load<S::kIn>(i, args_.scales, row, k + i * 16 * S::kScaleFragments);
+      }
+    }
 #pragma unroll
     for (int i = 0; i < S::kZeroPoints; ++i)
       to.zeros[i] =
@@ -94,12 +100,11 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_packed(QuantizedLinea
   for (int j = 0; j < kStores; ++j)
     outputs[j] = PackedOutput<S>(args, static_cast<int>(blockIdx.x) * S::kOutputs, result(j));
   x.load(0);
-  PackedSums<S> sums;
-  start_sums<S>(sums, x);
-  rows.main_loop(sums, x);
+  PackedAccumulator<S> sums(x);
+  rows.main_loop(sums);
 
   __shared__ PackedPartials<S> partials;
-  store_partials<S>(partials, sums);
+  store_partials<S>(partials, sums.finish());
   __syncthreads();
 #pragma unroll
   for (int j = 0; j < kStores; ++j)

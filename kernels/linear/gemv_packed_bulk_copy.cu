@@ -150,10 +150,10 @@ class PackedProducer {
   int loaded_ = 0, step_ = 0, stage_ = 0;
 };
 
-/// What this lane has of a stage.
+/// What this lane has of a stage, the warp's block `index`.
 template <class S, class P>
 __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][2],
-                                           const typename P::Stage& stage) {
+                                           const typename P::Stage& stage, int index) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int i = 0; i < 2 * S::kTiles; ++i) {
@@ -162,7 +162,12 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
     const auto* const scales =
         stage.scales[slot / P::kMatrixSlots][warp / P::kChunkWarps].slots[slot % P::kMatrixSlots];
     to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
-    if constexpr (S::kGroup != 0) to.scales.read(scales, warp % P::kChunkWarps * S::kColumns, lane / 4);
+    const int column = warp % P::kChunkWarps * S::kColumns;
+    if constexpr (S::kGroupColumns) {
+      if (PackedAccumulator<S>::has_scales(index)) to.scales.read_pair(scales, column, lane / 4, lane % 2);
+    } else if constexpr (S::kGroup != 0) {
+      to.scales.read(scales, column, lane / 4);
+    }
     if constexpr (S::kZeros)
 #pragma unroll
       for (int j = 0; j < S::kBlockScales; ++j)
@@ -249,16 +254,15 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
 #pragma unroll
       for (int j = 0; j < kStores; ++j)
         outputs[j] = PackedOutput<S>(args, tile * S::kOutputs, thread + j * S::kThreads);
-    PackedSums<S> sums;
-    start_sums<S>(sums, x);
-    // Two stages of Q4_K have too many scales for the registers.
-#pragma unroll kHasOffsets < S::kWeights> ? 1 : 2
+    PackedAccumulator<S> sums(x);
+    // Two stages of Q4_K have too many scales for the registers, where lanes have all of them.
+#pragma unroll kHasOffsets < S::kWeights> && !S::kGroupColumns ? 1 : 2
     for (int step = 0; step < P::kSteps; ++step) {
       mbarrier_wait(&shared.full[state.index], state.phase);
       if (const int block = step * S::kWarps + warp; S::kBlocks % S::kWarps == 0 || block < S::kBlocks) {
         PackedBlock<S> weights[S::kTiles][2];
-        read_stage<S, P>(weights, shared.stages[state.index]);
-        multiply_block<S>(sums, weights, x, block);
+        read_stage<S, P>(weights, shared.stages[state.index], step);
+        sums.add(weights, block, step);
       }
       fence_proxy_async();  // the stage is overwritten by bulk copies
       __syncwarp();
@@ -266,7 +270,7 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
       state.advance();
     }
     PackedPartials<S>& partials = shared.partials[tile % 2];
-    store_partials<S>(partials, sums);
+    store_partials<S>(partials, sums.finish());
     named_barrier_sync(1, S::kThreads);
 #pragma unroll
     for (int j = 0; j < kStores; ++j) {

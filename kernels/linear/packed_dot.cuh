@@ -41,6 +41,10 @@ struct PackedGemv {
   /// Blocks of weights with sums of x in shared memory, and the sums of each: one per group, or one.
   static constexpr int kXBlocks = Word::kIntegers && !kDirect ? kBlocks : 0,
                        kXGroups = kXBlocks == 0 ? 1 : max_of(kBlockScales, 1);
+  /// With one token and four groups in a block of weights the columns of the tensor cores' operand are
+  /// groups: an accumulator has the sums of eight, and each lane multiplies those of two by their scales.
+  static constexpr bool kGroupColumns =
+      kTokens == 1 && kBlockScales == 4 && Word::kIntegers && kWeights != kWeightsInt8 && !kZeros;
   /// With one token every other sum of a lane belongs to no token.
   static constexpr int kSumStep = kTokens == 1 ? 2 : 1;
   /// Elements of a token in shared memory: eight tokens are in different banks.
@@ -56,7 +60,8 @@ struct PackedGemv {
   }
 };
 
-/// The part of one block of weights that a lane holds, with the scales and zero points of its row.
+/// The part of one block of weights that a lane holds, with the scales and zero points of its row; with
+/// kGroupColumns the scales are those of the lane's two groups.
 template <class S>
 struct PackedBlock {
   uint4 bytes;
@@ -192,6 +197,127 @@ __device__ __forceinline__ void multiply_block(PackedSums<S>& sums,
   }
   if constexpr (kOffsets) super_sums.add_to(sums, weights);
 }
+
+/// The sums of a warp, and what a lane has of them.
+template <class S>
+class PackedAccumulator {
+ public:
+  __device__ __forceinline__ explicit PackedAccumulator(const XOfWarp<S>& x) : x_(x) {
+    start_sums<S>(sums_, x);
+  }
+  /// Whether this lane reads the scales of the warp's block `index`, from 0 on.
+  static __device__ __forceinline__ bool has_scales(int /*index*/) { return true; }
+  /// Adds weights * x of block `block` of the columns in shared memory, the warp's block `index`.
+  __device__ __forceinline__ void add(const PackedBlock<S> (&weights)[S::kTiles][2], int block,
+                                      int /*index*/) {
+    multiply_block<S>(sums_, weights, x_, block);
+  }
+  /// After the last block.
+  __device__ __forceinline__ const PackedSums<S>& finish() const { return sums_; }
+
+ private:
+  const XOfWarp<S>& x_;
+  PackedSums<S> sums_;
+};
+
+/// With kGroupColumns: columns 0 to 3 of the products are the groups of one block, 4 to 7 those of the next.
+template <class S>
+requires(S::kGroupColumns) class PackedAccumulator<S> {
+ public:
+  __device__ __forceinline__ explicit PackedAccumulator(const XOfWarp<S>& x) : x_(x) {}
+
+  static __device__ __forceinline__ bool has_scales(int index) { return column() / 4 == index % 2; }
+  __device__ __forceinline__ void add(const PackedBlock<S> (&weights)[S::kTiles][2], int block, int index) {
+    const int half = index % 2;
+    if (half == 0) clear();
+    if (has_scales(index)) {
+      x_sums_ = x_.group_sums(block, column() % 4);
+#pragma unroll
+      for (int i = 0; i < 2 * S::kTiles; ++i) scales_[i / 2][i % 2] = weights[i / 2][i % 2].scales;
+    }
+#pragma unroll
+    for (int pair = 0; pair < S::kFragments / 2; ++pair) {
+      unsigned b[4];
+      x_.read_groups(b, block, half, pair);
+#pragma unroll
+      for (int t = 0; t < S::kTiles; ++t) {
+        unsigned a[2][4];  // half of the rows, pairs of two fragments
+#pragma unroll
+        for (int rows = 0; rows < 2; ++rows) weights[t][rows].get(a[rows], pair);
+#pragma unroll
+        for (int f = 0; f < 2; ++f) {
+          const int first = 2 * f / kUnits, second = first + kUnits;
+          mma_m16n8k16<typename S::T>(products_[f % kUnits][t],
+                                      {a[0][first], a[1][first], a[0][second], a[1][second]}, b[2 * f],
+                                      b[2 * f + 1]);
+        }
+      }
+    }
+    if (half == 1) scale();
+    is_scaled_ = half == 1;
+  }
+  /// The sums of a row are those of the first of its four lanes.
+  __device__ __forceinline__ const PackedSums<S>& finish() {
+    if (!is_scaled_) scale();
+#pragma unroll
+    for (int t = 0; t < S::kTiles; ++t)
+#pragma unroll
+      for (int i = 0; i < 4; i += 2) sums_[t][0][i] = warp_reduce<Sum, 4>(sums_[t][0][i]);
+    return sums_;
+  }
+
+ private:
+  static constexpr int kUnits = S::Word::kUnits;
+  static constexpr bool kOffsets = kHasOffsets<S::kWeights>;
+
+  /// The first of this lane's two columns.
+  static __device__ __forceinline__ int column() { return static_cast<int>(threadIdx.x) % 4 * 2; }
+  __device__ __forceinline__ void clear() {
+    x_sums_ = {};  // of a second block that does not come
+#pragma unroll
+    for (int unit = 0; unit < kUnits; ++unit)
+#pragma unroll
+      for (int t = 0; t < S::kTiles; ++t)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) products_[unit][t][i] = 0;
+  }
+  /// Adds the products times their scales to the sums.
+  __device__ __forceinline__ void scale() {
+#pragma unroll
+    for (int t = 0; t < S::kTiles; ++t)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const auto& scales = scales_[t][half];
+        float scaled = 0, offset = 0;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float sum = products_[0][t][2 * half + i];
+          if constexpr (kUnits == 2) sum = fmaf(products_[1][t][2 * half + i], 0.0625f, sum);
+          if constexpr (kOffsets)
+            offset = fmaf(scales.minimum(i), x_sums_[i], offset);
+          else
+            sum += x_sums_[i];  // of zero points
+          if constexpr (has_super_blocks(S::kWeights))
+            scaled = fmaf(scales.scale(i), sum, scaled);
+          else
+            scaled = fmaf(scales[i], sum, scaled);
+        }
+        float& to = sums_[t][0][2 * half];
+        if constexpr (has_super_blocks(S::kWeights))
+          to = fmaf(scales.d(), scaled, to);
+        else
+          to += scaled;
+        if constexpr (kOffsets) to = fmaf(-scales.dmin(), offset, to);
+      }
+  }
+
+  const XOfWarp<S>& x_;
+  PackedSums<S> sums_ = {};
+  float products_[kUnits][S::kTiles][4];
+  BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales_[S::kTiles][2] = {};  // the lane's two groups
+  Vec<float, 2> x_sums_;
+  bool is_scaled_ = true;
+};
 
 /// The sums of the warps of a block, which split K.
 template <class S>

@@ -244,6 +244,18 @@ struct BlockScales {
         values[i] = static_cast<const Scale*>(slot)[(column / kGroup + i) * kBlockRows + row];
     }
   }
+  /// Of fp16: those of groups 2 * pair and 2 * pair + 1 of the block alone, which become scales 0 and 1.
+  __device__ __forceinline__ void read_pair(const void* slot, int column, int row, int pair) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      values[i] = static_cast<const Scale*>(slot)[(column / kGroup + 2 * pair + i) * kBlockRows + row];
+  }
+  template <int kIn>
+  __device__ __forceinline__ void load_pair(int pair, const void* scales, long long row, int k) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      values[i] = weight_scale<kIn, kWeights, kGroup>(scales, row, k + (2 * pair + i) * kGroup);
+  }
   __device__ __forceinline__ float operator[](int i) const {
     if constexpr (kWeights == kWeightsNvfp4)
       return __uint_as_float(byte(i, 0x0444) >> 4) * 0x1p120f;
@@ -286,21 +298,22 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   template <int kIn>
   __device__ __forceinline__ void load(int i, const void* scales, long long row, int k) {
     if (i != 0) return;
-    read(static_cast<const fp16*>(scales) + super_index(kIn, row, k) * super_words(kWeights),
-         k % kSuperColumns, static_cast<int>(row % kBlockRows));
+    read(super<kIn>(scales, row, k), k % kSuperColumns, static_cast<int>(row % kBlockRows));
+  }
+  template <int kIn>
+  __device__ __forceinline__ void load_pair(int pair, const void* scales, long long row, int k) {
+    read_pair(super<kIn>(scales, row, k), k % kSuperColumns, static_cast<int>(row % kBlockRows), pair);
   }
   __device__ __forceinline__ void read(const void* slot, int column, int row) {
-    const fp16* const super = static_cast<const fp16*>(slot) + column / kSuperColumns * super_words(kWeights);
-    const int block = column % kSuperColumns / block_columns(kWeights);
-    const auto vec =
-        load_vec<kWords>(reinterpret_cast<const unsigned*>(super) + (block * kBlockRows + row) * kWords);
-    bytes[0] = vec[0];
-    if constexpr (kOffsets) {
-      bytes[1] = vec[1];
-      steps = reinterpret_cast<const unsigned*>(super)[kBlockRows * kSuperGroupWords / 2 + row];
-    } else {
-      steps = reinterpret_cast<const unsigned short*>(super)[kBlockRows * kSuperGroupWords + row];
-    }
+    const unsigned* const words = read_steps(slot, column, row);
+    const auto vec = load_vec<kWords>(words);
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) bytes[w] = vec[w];
+  }
+  /// Of groups 2 * pair and 2 * pair + 1 of the block alone, which become groups 0 and 1.
+  __device__ __forceinline__ void read_pair(const void* slot, int column, int row, int pair) {
+    const unsigned* const words = read_steps(slot, column, row);
+    bytes[0] = kOffsets ? words[pair] : reinterpret_cast<const unsigned short*>(words)[pair];
   }
   __device__ __forceinline__ float d() const { return step(0); }
   __device__ __forceinline__ float dmin() const { return step(1); }
@@ -319,6 +332,20 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   }
 
  private:
+  template <int kIn>
+  static __device__ __forceinline__ const fp16* super(const void* scales, long long row, int k) {
+    return static_cast<const fp16*>(scales) + super_index(kIn, row, k) * super_words(kWeights);
+  }
+  /// Reads d and dmin; returns the bytes of the block's groups.
+  __device__ __forceinline__ const unsigned* read_steps(const void* slot, int column, int row) {
+    const fp16* const super = static_cast<const fp16*>(slot) + column / kSuperColumns * super_words(kWeights);
+    if constexpr (kOffsets)
+      steps = reinterpret_cast<const unsigned*>(super)[kBlockRows * kSuperGroupWords / 2 + row];
+    else
+      steps = reinterpret_cast<const unsigned short*>(super)[kBlockRows * kSuperGroupWords + row];
+    const int block = column % kSuperColumns / block_columns(kWeights);
+    return reinterpret_cast<const unsigned*>(super) + (block * kBlockRows + row) * kWords;
+  }
   __device__ __forceinline__ float step(int i) const {
     return to_float((*reinterpret_cast<const Vec<fp16, 2>*>(&steps))[i]);
   }

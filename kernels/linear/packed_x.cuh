@@ -20,6 +20,7 @@ class XOfWarp {
   struct alignas(16) Shared {
     T x[S::kTokens][S::kPitch];
     Groups sums[max_of(S::kXBlocks, 1)][S::kTokens];
+    T zeros[S::kGroupColumns ? S::kWarps : 1][8];
     float squares[S::kNorm ? S::kTokens : 1][S::kWarps];
   };
 
@@ -38,6 +39,11 @@ class XOfWarp {
 #pragma unroll
     for (int n = 0; n < S::kTokenTiles; ++n)
       addresses[n] = shared_address(&shared.x[min_of(8 * n + lane_ % 8, S::kTokens - 1)][column]);
+    if constexpr (S::kGroupColumns) {
+      T(&zeros)[8] = shared.zeros[threadIdx.x / 32];
+      zero_address_ = shared_address(zeros);
+      if (lane_ < 8) zeros[lane_] = from_float<T>(0);
+    }
     if constexpr (S::kNorm)
 #pragma unroll
       for (int j = 0; j < kVecs; ++j)
@@ -60,6 +66,17 @@ class XOfWarp {
         if (const int block = first_ + i * step_; block < last_) add_columns(block);
       __syncwarp();
     }
+  }
+  /// With kGroupColumns, the operands of columns 64 * pair and on of a block, of two fragments: column n of
+  /// the operand has x where that is of group n % 4 and `half` is n / 4, and zeros else.
+  __device__ __forceinline__ void read_groups(unsigned (&b)[4], int block, int half, int pair) const {
+    const int group = S::kScaleFragments == 1 ? 2 * pair + lane_ / 16 : pair;
+    ldmatrix_x4(b, lane_ % 8 == 4 * half + group ? addresses[0] + 2 * (block * S::kColumns + pair * 32)
+                                                 : zero_address_);
+  }
+  /// The sums of x over groups `group` and the next of a block, of token 0.
+  __device__ __forceinline__ Vec<float, 2> group_sums(int block, int group) const {
+    return load_vec<2>(&shared_.sums[block][0][group]);
   }
   /// The sums of x for sum `i` of this lane (PackedSums).
   __device__ __forceinline__ Groups sums(int block, int n, int i) const {
@@ -203,6 +220,7 @@ class XOfWarp {
   Shared& shared_;
   const QuantizedLinearArgs& args_;
   const int lane_ = threadIdx.x % 32, first_, last_, step_;
+  unsigned zero_address_ = 0;
   Vec<T, 8> norm_[S::kNorm ? kVecs : 1] = {};
 };
 

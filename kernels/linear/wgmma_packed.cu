@@ -8,7 +8,7 @@
 //   about 80 cycles. Half of the stages have weights before pdl_wait(); memory serves x after them.
 //   Consumers load zero points, and scales of blocks of fp8, from the L2.
 // Arithmetic: a warpgroup converts a batch, some columns of one m64 tile, while the tensor cores multiply one
-//   of another warpgroup; they take turns. Up to 64 tokens, scales of groups multiply the sums of a batch, in
+//   of another warpgroup; two take turns. Up to 64 tokens, scales of groups multiply the sums of a batch, in
 //   fp32; else, and those of super-blocks (Q4_K, Q6_K), they multiply the weights, which are rounded to T
 //   once. Scales of rows multiply the sums.
 // Act-order: permute_columns.cu writes x to the workspace, whose tensor map takes the place of that of x.
@@ -69,7 +69,7 @@ struct PackedWgmma {
                        kLoadedBytes = kScaleOffset + kSlots * kSlotScaleBytes,
                        kStageBytes = 1024 * ceil_div(kScaleOffset + kMatrices * kMatrixScaleBytes, 1024);
 
-  static constexpr bool kTakesTurns = kWarpgroups > 1;
+  static constexpr bool kTakesTurns = kWarpgroups == 2;
   static constexpr bool kScalesSums = kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> &&
                                       !has_super_blocks(kWeights) && (kN <= 64 || kWeights == kWeightsMxfp4);
   static constexpr int kTiles = kMatrices * kSubtiles,  // m64 tiles of a warpgroup
@@ -368,12 +368,12 @@ class PackedMainloop {
     mbarrier_wait(&consumer_.shared.full[state.index], state.phase);
     load_block(0, step, consumer_.shared.stages + state.index * S::kStageBytes);
   }
-  /// Warpgroups take turns to issue, so that some convert while another multiplies.
+  /// Two warpgroups take turns to issue, so that one converts while the other multiplies.
   __device__ __forceinline__ void wait_turn() const {
     if constexpr (S::kTakesTurns) named_barrier_sync(3 + consumer_.index, 256);
   }
   __device__ __forceinline__ void end_turn() const {
-    if constexpr (S::kTakesTurns) named_barrier_arrive(3 + (consumer_.index + 1) % S::kWarpgroups, 256);
+    if constexpr (S::kTakesTurns) named_barrier_arrive(3 + (consumer_.index ^ 1), 256);
   }
   /// Returns the stage; the last of a work tile is not released.
   __device__ __forceinline__ int multiply_stage(int step) {
@@ -465,8 +465,8 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
     if constexpr (kClusterK > 1) cluster_barrier();
   } else {
     if constexpr (S::kProducerWarps == 4) warpgroup_reg_alloc<232>();
-    if (S::kTakesTurns && warpgroup == kWarpgroups - 1)
-      named_barrier_arrive(3, 256);  // the first turn is that of warpgroup 0
+    if (S::kTakesTurns && warpgroup == 1)
+      named_barrier_arrive(3, 256);  // the first turn is that of the other
     StreamingConsumer<S> consumer(shared, warpgroup, args.tokens);
     if constexpr (kClusterK == 1) {
       consumer.run(args);

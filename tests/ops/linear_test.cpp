@@ -87,6 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("1", "4096", "512", "int4", "128"), quantized("1", "512", "40", "int4", "0"),
         quantized("1", "11008", "96", "int4", "128", {{"epilogue", "add"}}),
         quantized("1", "1024", "264", "int4", "64", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
+        quantized("1", "1408", "72", "int4", "32", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
+        quantized("1", "384", "41", "int4", "32", {{"act_order", "yes"}, {"epilogue", "argmax"}}),
         quantized("2", "2048", "104", "int4", "32", {{"zeros", "yes"}}),
         quantized("3", "384", "33", "int4", "128", {{"act_order", "yes"}}),
         quantized("5", "1024", "72", "int4", "64", {{"zeros", "yes"}, {"act_order", "yes"}}),

@@ -13,11 +13,14 @@ const DerivedValue kXGroups{"x_groups",
                             "weights in [int4, q4_k, q6_k] || (weights == int8 && group != 0) ? "
                             "(group == 0 ? 1 : max(block_columns // max(group, 1), 1)) : 0",
                             "sums of x that a GEMV stores for a block of weights"};
-const DerivedValue kXBytes{"x_bytes",
-                           "16 * ceil_div(tokens * (part_in + 8) * dtype_bytes + "
-                           "4 * tokens * max(x_groups * part_in // block_columns, 1) + "
-                           "4 * warps * (prologue == none ? 1 : tokens), 16)",
-                           "bytes of x, of its sums and its squares: XOfWarp::Shared"};
+const DerivedValue kXBytes{
+    "x_bytes",
+    "16 * ceil_div(tokens * (part_in + 8) * dtype_bytes + "
+    "4 * tokens * max(x_groups * part_in // block_columns, 1) + "
+    "16 * (tokens == 1 && (weights in [q4_k, q6_k] || (weights == int4 && group == 32 && "
+    "zeros == no)) ? warps : 1) + "
+    "4 * warps * (prologue == none ? 1 : tokens), 16)",
+    "bytes of x, of its sums and its squares: XOfWarp::Shared"};
 const DerivedValue kRowsPerOutput{"rows_per_output", "epilogue == swiglu ? 2 : 1",
                                   "weight rows of an output"};
 const DerivedValue kWeightSlots{"weight_slots", "ceil_div(rows_per_output * out, 8)",
