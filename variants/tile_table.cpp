@@ -38,8 +38,8 @@ std::vector<Tile> tile_rows() {
                         "append_store=element",
                     among = "among the fastest in results/h200",
                     two_h100 = "the fastest of docs/lessons/all_reduce.md, on two H100",
-                    quantized = "among the fastest in results/h100/evidence/linear_quantized.csv",
-                    packed_gemv = "among the fastest in results/h200/evidence/linear_quantized.csv";
+                    quantized_h100 = "among the fastest in results/h100/evidence/linear_quantized.csv",
+                    quantized_h200 = "among the fastest in results/h200/evidence/linear_quantized.csv";
   std::vector<Tile> rows = {
       // Prompts
       tile("attention_prefill", "flash_wgmma",
@@ -173,36 +173,43 @@ std::vector<Tile> tile_rows() {
            "tokens"),
       // Quantized weights
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights in [int8, fp8, q6_k]",
-           "blocks_per_sm<=2 warps<=16 tiles=1 stages<=4 cluster_k=1 pdl<=1", packed_gemv),
+           "blocks_per_sm<=2 warps<=16 tiles=1 stages<=4 cluster_k=1 pdl<=1", quantized_h200),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == q4_k",
-           "blocks_per_sm=1 warps<=16 tiles<=2 stages<=3 cluster_k=1 pdl<=1", packed_gemv),
+           "blocks_per_sm=1 warps<=in>8192?8:16 tiles<=2 stages<=in>8192||out>8192?4:3 cluster_k=1 pdl<=1",
+           quantized_h200),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == int4 && in > 8192",
-           "blocks_per_sm<=2 warps<=8 tiles<=2 stages<=4 cluster_k<=2 pdl<=1", packed_gemv),
+           "blocks_per_sm<=2 warps<=8 tiles<=2 stages<=4 cluster_k<=2 pdl<=1", quantized_h200),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == int4",
-           "blocks_per_sm=1 warps<=16 tiles<=2 stages<=4 cluster_k=1 pdl<=1", packed_gemv),
+           "blocks_per_sm=1 warps<=16 tiles<=2 stages<=4 cluster_k=1 pdl<=1", quantized_h200),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens <= 8",
-           "blocks_per_sm=1 warps<=16 tiles=1 stages<=6 cluster_k<=in*tokens>65536?2:1 pdl<=1", packed_gemv),
+           "blocks_per_sm=1 warps<=16 tiles=1 stages<=6 cluster_k<=in*tokens>65536?2:1 pdl<=1",
+           quantized_h200),
       tile("linear", "gemv_packed", "tokens <= 8", "warps<=in>=4096?16:8 tiles=1 unroll<=2 pdl<=1",
-           packed_gemv),
+           quantized_h200),
+      tile("linear", "wgmma_packed",
+           "has_wgmma && tokens > 8 && tokens <= 16 && out > 16 * sms && out <= 112 * sms",
+           "tile_tokens=16 rows=64 tile_k<=256 stages<=3 warpgroups=1 cluster_k<=out<=48*sms?4:2 cluster_m=1 "
+           "persistent=0 pdl<=1",
+           quantized_h200),
       tile("linear", "wgmma_packed", "has_wgmma && tokens > 8 && tokens <= 64",
            "tile_tokens<=64 rows=out<=40*sms?64:128 tile_k<=256 stages<=3 warpgroups<=2 cluster_k<=2 "
            "cluster_m=1 persistent=1 pdl<=1",
-           quantized),
+           quantized_h100),
       tile("linear", "wgmma_packed", "has_wgmma && tokens > 64",
            "tile_tokens<=tokens<=1024?128:256 rows=128 tile_k<=128 stages<=4 warpgroups=2 cluster_k=1 "
            "cluster_m=1 persistent=1 pdl=0",
-           quantized),
+           quantized_h100),
       tile(
           "linear", "wgmma_fp8", "has_wgmma && activations == fp8",
           "tile_n=out>=8192&&tokens>=1024?192:128 stages<=6 cluster<=2 group_m<=tokens>=2048?8:4 promote=128 "
           "pingpong=0 pdl<=1",
-          quantized),
+          quantized_h100),
       tile("linear", "naive", "activations == fp8 && has_wgmma == 0", "block=256",
            "no other variant without wgmma"),
       tile("linear", "mma_packed", "tokens <= 64",
            "tile_m<=32 tile_n=64 tile_k<=tokens<=32?256:128 warps_m=1 warps_n=4 stages<=3 "
            "splits<=(tokens<=32?200:100)*sms/out pdl<=1",
-           quantized),
+           quantized_h100),
       tile("linear", "mma_packed", 1,
            "tile_m<=128 tile_n=128 tile_k<=128 warps_m<=2 warps_n=4 stages<=3 splits=1 pdl<=1",
            "CUTLASS's 128 x 128 of sm_80"),
