@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "harness/core/error.h"
+#include "harness/results/csv.h"
 #include "harness/results/sweep_file.h"
 #include "harness/results/timed_config.h"
 #include "tests/files.h"
@@ -258,12 +259,11 @@ Suite study() {
   return suite;
 }
 
-/// The recorded baseline of an H200: a process of a night has the time of one of the row's three recorded
-/// ones.
+/// Rows that an H200 timed in three processes: a process of a night has the time of one of them.
 Suite recorded() {
   auto times = std::make_shared<std::vector<std::vector<double>>>();
-  for (const TimedConfig& row : read_timed_configs(SOURCE_ROOT "/results/baseline/h200/regress.csv"))
-    if (row.runs.size() == 3 && times->size() < kManyRows) times->push_back(row.times_us());
+  for (const CsvRow& row : read_csv(SOURCE_ROOT "/tests/data/runs_of_rows.csv"))
+    times->push_back({number(row, "first_us"), number(row, "second_us"), number(row, "third_us")});
   Suite suite;
   for (const auto& row : *times) suite.us.push_back(row[0]);
   suite.noise = [times](std::mt19937_64& random, int row) {
