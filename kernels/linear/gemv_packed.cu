@@ -20,7 +20,7 @@ class PackedRows {
         begin_(S::kBlocks * warp() / S::kWarps),
         end_(S::kBlocks * (warp() + 1) / S::kWarps) {}
 
-  __device__ __forceinline__ XOfWarp<S> x(typename XOfWarp<S>::Shared& shared) const {
+  __device__ __forceinline__ WarpActivations<S> x(typename WarpActivations<S>::Shared& shared) const {
     return {shared, args_, begin_, end_, 1};
   }
 
@@ -29,13 +29,12 @@ class PackedRows {
     for (int u = 0; u < kUnroll; ++u) load(u, begin_ + u);
   }
   __device__ __forceinline__ void main_loop(PackedAccumulator<S>& sums) {
-    for (int i = 0; i < end_ - begin_; i += kUnroll) {
+    for (int block = begin_; block < end_; block += kUnroll) {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
-        const int block = begin_ + i + u;
-        if (block < end_) {
-          sums.add(weights_[u], block, i + u);
-          load(u, block + kUnroll);
+        if (block + u < end_) {
+          sums.add(weights_[u], block + u, (kUnroll % 2 == 0 ? u : block - begin_ + u) % 2);
+          load(u, block + u + kUnroll);
         }
       }
     }
@@ -83,7 +82,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_packed(QuantizedLinea
   using S = PackedGemv<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWeights, kGroup, kZeros,
                        kActOrder, kWarps, kTiles>;
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
-  using X = XOfWarp<S>;
+  using X = WarpActivations<S>;
   [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename X::Shared);
   extern __shared__ uint4 memory[];
   PackedRows<S, kUnroll> rows(args, static_cast<int>(blockIdx.x) * kTiles);

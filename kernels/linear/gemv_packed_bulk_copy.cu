@@ -38,7 +38,7 @@ struct ClusterSums<S, 1> {};
 template <class S, int kStages_>
 struct PackedStages {
   static constexpr int kStages = kStages_, kSteps = ceil_div(S::kBlocks, S::kWarps);  // stages of a work tile
-  /// Those that are filled before pdl_wait(). Memory serves x after all of them.
+  /// Stages that are filled before pdl_wait(). Memory serves x after them.
   static constexpr int kEarlyStages = max_of(kStages / 2, 1);
   static constexpr bool kSuperBlocks = has_super_blocks(S::kWeights);
   /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
@@ -66,7 +66,7 @@ struct PackedStages {
   }
   struct Storage : ClusterSums<S> {
     Stage stages[kStages];
-    typename XOfWarp<S>::Shared x;
+    typename WarpActivations<S>::Shared x;
     PackedPartials<S> partials[2];
     Mbarrier full[kStages], empty[kStages];
   };
@@ -150,10 +150,10 @@ class PackedProducer {
   int loaded_ = 0, step_ = 0, stage_ = 0;
 };
 
-/// What this lane has of a stage, the warp's block `index`.
+/// Reads this lane's part of a stage. `parity`: of the warp's block (PackedAccumulator::add).
 template <class S, class P>
 __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][2],
-                                           const typename P::Stage& stage, int index) {
+                                           const typename P::Stage& stage, int parity) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int i = 0; i < 2 * S::kTiles; ++i) {
@@ -164,7 +164,7 @@ __device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][
     to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
     const int column = warp % P::kChunkWarps * S::kColumns;
     if constexpr (S::kGroupColumns) {
-      if (PackedAccumulator<S>::has_scales(index)) to.scales.read_pair(scales, column, lane / 4, lane % 2);
+      if (PackedAccumulator<S>::has_groups(parity)) to.scales.read_pair(scales, column, lane / 4, lane % 2);
     } else if constexpr (S::kGroup != 0) {
       to.scales.read(scales, column, lane / 4);
     }
@@ -240,7 +240,7 @@ class ClusterCombine {
 /// A consumer warp.
 template <class S, class P>
 __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typename P::Storage& shared,
-                                        const XOfWarp<S>& x) {
+                                        const WarpActivations<S>& x) {
   const PackedWork<S> work;
   const int warp = threadIdx.x / 32;
   constexpr int kStores = ceil_div(S::kResults, S::kThreads);
@@ -255,14 +255,14 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
       for (int j = 0; j < kStores; ++j)
         outputs[j] = PackedOutput<S>(args, tile * S::kOutputs, thread + j * S::kThreads);
     PackedAccumulator<S> sums(x);
-    // Two stages of Q4_K have too many scales for the registers, where lanes have all of them.
+    // The scales of two stages of Q4_K exceed the registers, unless a lane has two groups.
 #pragma unroll kHasOffsets < S::kWeights> && !S::kGroupColumns ? 1 : 2
     for (int step = 0; step < P::kSteps; ++step) {
       mbarrier_wait(&shared.full[state.index], state.phase);
       if (const int block = step * S::kWarps + warp; S::kBlocks % S::kWarps == 0 || block < S::kBlocks) {
         PackedBlock<S> weights[S::kTiles][2];
-        read_stage<S, P>(weights, shared.stages[state.index], step);
-        sums.add(weights, block, step);
+        read_stage<S, P>(weights, shared.stages[state.index], step % 2);
+        sums.add(weights, block, step % 2);
       }
       fence_proxy_async();  // the stage is overwritten by bulk copies
       __syncwarp();
@@ -329,7 +329,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     }
     __syncwarp();
   } else {
-    XOfWarp<S> x(shared.x, args, threadIdx.x / 32, S::kBlocks, S::kWarps);
+    WarpActivations<S> x(shared.x, args, threadIdx.x / 32, S::kBlocks, S::kWarps);
     pdl_launch_dependents();
     pdl_wait();
     x.load(PackedWork<S>().rank * S::kPartIn);

@@ -116,8 +116,9 @@ __device__ __forceinline__ unsigned and_or(unsigned a, unsigned b, unsigned c) {
 }
 
 /// Four bytes of a packed row as the registers of kFragments fragments of an operand: the pairs of columns 2t
-/// and 2t + 8 of the first, then of the next. Bits below an exponent of 0 are a subnormal number of T; the
-/// lowest bit of the exponent goes on in the same steps: eight bits of bf16, eleven of fp16.
+/// and 2t + 8 of the first fragment, then of the next. An integer in the mantissa of an otherwise zero T is a
+/// subnormal number, a multiple of one unit, and so is an integer that reaches the lowest bit of the
+/// exponent: eight bits of bf16, eleven of fp16.
 template <class T, int kWeights>
 struct WeightWord {
   static constexpr bool kBf16 = is_same<T, bf16>;
@@ -130,16 +131,16 @@ struct WeightWord {
                                : kWeights == kWeightsQ6K  ? 32
                                                           : 0;
 
-  /// Of bits(): pairs 1 and 3 of four-bit integers are of 16 times the unit. Sums of products with x *
-  /// kXScale are within the range of fp32, and times kSumScale they are sums of weights * x. Tensor cores
-  /// take subnormal inputs exactly (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021, which has
-  /// the A100).
+  /// With kUnits 2, bits() gives pairs 1 and 3 in a unit 16 times as large. Products with x * kXScale stay in
+  /// the range of fp32; their sums times kSumScale are sums of weights * x. Tensor cores multiply subnormal
+  /// inputs exactly (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021; measured on the A100).
   static constexpr int kUnits = kFourBits ? 2 : 1;
   static constexpr float kXScale = kBf16 && !is_fp4(kWeights) ? 0x1p64f : 1,
                          kSumScale = is_fp4(kWeights)          ? 1
                                      : kWeights == kWeightsFp8 ? (kBf16 ? 0x1p56f : 0x1p8f)
                                                                : (kBf16 ? 0x1p69f : 0x1p24f);
-  /// Weights as multiples of a small power of two, the unit, without arithmetic but for fp4, whose unit is 1.
+  /// Weights as multiples of the unit, a small power of two, by shifts and masks. fp4 has the unit 1 and
+  /// takes a multiplication.
   static __device__ __forceinline__ void bits(unsigned (&pairs)[kPairs], unsigned word) {
     if constexpr (kFourBits) {
 #pragma unroll
@@ -169,7 +170,7 @@ struct WeightWord {
     }
   }
 
-  /// Weights over kScale, exactly: bits() times a power of two, and the bias.
+  /// Weights divided by kScale, exactly: bits() times a power of two, plus the bias.
   static constexpr float kScale = !kIntegers ? 1 : kBf16 ? 64 : 512;
   static __device__ __forceinline__ void convert(unsigned (&pairs)[kPairs], unsigned word, unsigned bias) {
     bits(pairs, word);
@@ -181,13 +182,13 @@ struct WeightWord {
         pairs[i] = multiply(pairs[i], kBf16 ? 0x7b807b80u : 0x5c005c00u);  // 2^120, 2^8
     }
   }
-  /// What convert() adds for a zero point, below 256: minus it over kScale.
+  /// The bias of convert() for a zero point below 256: -zero / kScale.
   static __device__ __forceinline__ unsigned bias(int zero) {
     return multiply(static_cast<unsigned>(zero) * 0x10001u, 0x80008000u | kFactor);
   }
 
  private:
-  // 2^127 and 2^123, of fp16 2^15 and 2^11: units of 2^-133 and 2^-24 become 1 / kScale.
+  // bf16: 2^127 and 2^123 make the unit 2^-133 to 1 / kScale. fp16: 2^15 and 2^11, unit 2^-24.
   static constexpr unsigned kFactor = kBf16 ? 0x7f007f00u : 0x78007800u,
                             kFactor16 = kBf16 ? 0x7d007d00u : 0x68006800u;
 
@@ -229,8 +230,8 @@ struct BlockScales {
       for (int w = 0; w < kCount / 4; ++w) values[w] = vec[w];
     }
   }
-  /// Those of the block of column `column` of a row, among the scales of eight rows that are adjacent at
-  /// `slot` (slot_scale_bytes).
+  /// Reads the scales of the block of column `column`. `slot`: the scales of eight rows (slot_scale_bytes);
+  /// `row`: one of the eight.
   __device__ __forceinline__ void read(const void* slot, int column, int row) {
     if constexpr (kBytes) {
       const auto vec =
@@ -244,7 +245,7 @@ struct BlockScales {
         values[i] = static_cast<const Scale*>(slot)[(column / kGroup + i) * kBlockRows + row];
     }
   }
-  /// Of fp16: those of groups 2 * pair and 2 * pair + 1 of the block alone, which become scales 0 and 1.
+  /// Reads only the scales of groups 2 * pair and 2 * pair + 1 of the block, as scales 0 and 1. fp16 scales.
   __device__ __forceinline__ void read_pair(const void* slot, int column, int row, int pair) {
 #pragma unroll
     for (int i = 0; i < 2; ++i)
@@ -310,7 +311,7 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
 #pragma unroll
     for (int w = 0; w < kWords; ++w) bytes[w] = vec[w];
   }
-  /// Of groups 2 * pair and 2 * pair + 1 of the block alone, which become groups 0 and 1.
+  /// Reads only groups 2 * pair and 2 * pair + 1 of the block, as groups 0 and 1.
   __device__ __forceinline__ void read_pair(const void* slot, int column, int row, int pair) {
     const unsigned* const words = read_steps(slot, column, row);
     bytes[0] = kOffsets ? words[pair] : reinterpret_cast<const unsigned short*>(words)[pair];

@@ -111,8 +111,8 @@ WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, lon
   }
   return (row / kBlockRows * groups + column / group) * kBlockRows + row % kBlockRows;
 }
-/// Bytes of the scales of eight rows and `columns` columns, a multiple of `group`. They are adjacent; not of
-/// fp8, and not without groups.
+/// Bytes of the scales of eight rows and `columns` columns, a multiple of `group`. These scales are adjacent.
+/// Not for fp8, whose scales cover 128 rows, nor without groups.
 WARPTUNE_HOST_DEVICE constexpr int slot_scale_bytes(int weights, int group, int columns) {
   if (has_super_blocks(weights)) return super_words(weights) * 2 * columns / kSuperColumns;
   return kBlockRows * (is_fp4(weights) ? 1 : 2) * columns / group;

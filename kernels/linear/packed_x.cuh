@@ -1,18 +1,26 @@
 #pragma once
-// x as the GEMVs on quantized weights read it (packed_dot.cuh): each warp has the columns that it multiplies,
-// so no warp waits for another, and sums of x, which zero points and minima multiply.
+// x in shared memory for the GEMVs on quantized weights (packed_dot.cuh): each warp loads the columns that it
+// multiplies, so no warp waits for another, and adds them to the sums that zero points and minima multiply.
 #include "kernels/common/mma.cuh"
 #include "kernels/linear/fused.cuh"
 #include "kernels/linear/packed_weights.cuh"
 
 namespace warptune {
 
-/// What a warp has of x. Shared memory holds its columns times kXScale of WeightWord, and sums of x over its
-/// blocks of weights or their groups, in the unit of the products. Where all weights have one zero point, the
-/// sums are multiplied by minus that. RMSNorm: bf16 stores x * weight, and scale() multiplies the outputs;
-/// for fp16 see kScalesBeforeRounding.
+/// A row of eight zeros per warp.
+template <class T, int kWarps>
+struct ZeroRows {
+  T rows[kWarps][8];
+};
+template <class T>
+struct ZeroRows<T, 0> {};
+
+/// A warp's columns of x, times kXScale of WeightWord, and their sums over the warp's blocks of weights or
+/// the groups, in the unit of the products. Where all weights have one zero point, minus the zero point
+/// multiplies the sums. RMSNorm: bf16 stores x * weight, and scale() multiplies the outputs; for fp16 see
+/// kScalesBeforeRounding.
 template <class S>
-class XOfWarp {
+class WarpActivations {
  public:
   using T = typename S::T;
   using Groups = Vec<float, S::kXGroups>;
@@ -20,27 +28,27 @@ class XOfWarp {
   struct alignas(16) Shared {
     T x[S::kTokens][S::kPitch];
     Groups sums[max_of(S::kXBlocks, 1)][S::kTokens];
-    T zeros[S::kGroupColumns ? S::kWarps : 1][8];
+    [[no_unique_address]] ZeroRows<T, S::kGroupColumns ? S::kWarps : 0> zeros;
     float squares[S::kNorm ? S::kTokens : 1][S::kWarps];
   };
 
-  /// Shared addresses for ldmatrix, one per tile of tokens. The row of this lane is a token (the last where
-  /// there are fewer) and 8 columns; with two units the four matrices have the order 0, 2, 1, 3.
+  /// Shared addresses for ldmatrix, one per tile of tokens. This lane's row is 8 columns of a token, or of
+  /// the last token where there are fewer; with two units the four matrices have the order 0, 2, 1, 3.
   unsigned addresses[S::kTokenTiles];
   /// With kDirect: the initial sums of the warp.
   float start[S::kTokenTiles][4] = {};
 
   /// The warp has blocks `first`, `first` + `step`, ... below `last`. Loads their weights of the norm, which
   /// no kernel writes.
-  __device__ __forceinline__ XOfWarp(Shared& shared, const QuantizedLinearArgs& args, int first, int last,
-                                     int step)
+  __device__ __forceinline__ WarpActivations(Shared& shared, const QuantizedLinearArgs& args, int first,
+                                             int last, int step)
       : shared_(shared), args_(args), first_(first), last_(last), step_(step) {
     const int matrix = lane_ / 8, column = 8 * (S::Word::kUnits == 2 ? matrix % 2 * 2 + matrix / 2 : matrix);
 #pragma unroll
     for (int n = 0; n < S::kTokenTiles; ++n)
       addresses[n] = shared_address(&shared.x[min_of(8 * n + lane_ % 8, S::kTokens - 1)][column]);
     if constexpr (S::kGroupColumns) {
-      T(&zeros)[8] = shared.zeros[threadIdx.x / 32];
+      T(&zeros)[8] = shared.zeros.rows[threadIdx.x / 32];
       zero_address_ = shared_address(zeros);
       if (lane_ < 8) zeros[lane_] = from_float<T>(0);
     }
@@ -67,14 +75,14 @@ class XOfWarp {
       __syncwarp();
     }
   }
-  /// With kGroupColumns, the operands of columns 64 * pair and on of a block, of two fragments: column n of
-  /// the operand has x where that is of group n % 4 and `half` is n / 4, and zeros else.
-  __device__ __forceinline__ void read_groups(unsigned (&b)[4], int block, int half, int pair) const {
+  /// With kGroupColumns: reads the operands of fragments 2 * pair and 2 * pair + 1 of a block. Column n holds
+  /// x of group n % 4 if n / 4 is `parity`, and zeros elsewhere.
+  __device__ __forceinline__ void read_groups(unsigned (&b)[4], int block, int parity, int pair) const {
     const int group = S::kScaleFragments == 1 ? 2 * pair + lane_ / 16 : pair;
-    ldmatrix_x4(b, lane_ % 8 == 4 * half + group ? addresses[0] + 2 * (block * S::kColumns + pair * 32)
-                                                 : zero_address_);
+    ldmatrix_x4(b, lane_ % 8 == 4 * parity + group ? addresses[0] + 2 * (block * S::kColumns + pair * 32)
+                                                   : zero_address_);
   }
-  /// The sums of x over groups `group` and the next of a block, of token 0.
+  /// The sums of x, one token, over groups `group` and `group` + 1 of a block.
   __device__ __forceinline__ Vec<float, 2> group_sums(int block, int group) const {
     return load_vec<2>(&shared_.sums[block][0][group]);
   }
@@ -91,8 +99,8 @@ class XOfWarp {
  private:
   static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
                        kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);
-  /// Shuffles add x as it is loaded, which has the least latency. With more tokens products with ones, which
-  /// add eight at once, take less time.
+  /// Shuffles add x while it is loaded: least latency. From 5 tokens on products with ones are faster; one
+  /// adds eight tokens.
   static constexpr bool kSumsByMma = S::Word::kIntegers && S::kTokens > 4,
                         kSumsByShuffles = S::Word::kIntegers && !kSumsByMma;
   static constexpr bool kTimesZero = S::Word::kZero != 0 && !S::kZeros;
@@ -184,8 +192,7 @@ class XOfWarp {
     return sum;
   }
 
-  /// The sums of the columns of a block, from shared memory. Several chains of products, since one of all
-  /// has their latency.
+  /// Adds the columns of a block, from shared memory, by products with ones. Several chains hide the latency.
   __device__ __forceinline__ void add_columns(int block) {
     constexpr int kChains = max_of(S::kXGroups, S::kFragments / 2), kGroupChains = kChains / S::kXGroups;
     constexpr unsigned kFactor = kTimesZero ? 0x80008000u | S::Word::kZero * 0x10001u : 0x00010001u;

@@ -56,7 +56,7 @@ struct PackedWgmma {
   static constexpr int kSlots = kRows / kBlockRows, kColumns = block_columns(kWeights),
                        kTileBlocks = kTileK / kColumns, kSlotBytes = kTileBlocks * kBlockBytes;
   static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
-  /// Scales of groups in a stage: of kScaleColumns columns, kSlotScaleBytes of each slot.
+  /// A stage holds the scales of kScaleColumns columns, kSlotScaleBytes per slot.
   static constexpr bool kStageScales = kGroup != 0 && kWeights != kWeightsFp8;
   static constexpr int kMatrixSlots = kSlots / kMatrices,
                        kScaleColumns =
@@ -239,7 +239,7 @@ class PackedMainloop {
   using T = typename S::T;
   using Word = typename S::Word;
 
-  /// What a lane has of a block of weights of two slots.
+  /// A lane's part of a block of weights in two slots.
   struct Block {
     uint4 bytes[2];
     BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales[2];
@@ -313,7 +313,7 @@ class PackedMainloop {
     for (int i = 0; i < S::kTiles * 2; ++i)
       row_scales_[i / 2][i % 2] = row_scale<S::kWeights, S::kGroup>(args_, row(i / 2, i % 2)) * Word::kScale;
   }
-  /// The block of batch i of a step.
+  /// Loads the block of batch i of a step.
   __device__ __forceinline__ void load_block(int i, int step, const unsigned char* stage) {
     const int lane = consumer_.lane, column = work().column(step), first = column + block(i) * S::kColumns;
 #pragma unroll
@@ -362,7 +362,7 @@ class PackedMainloop {
   __device__ __forceinline__ float (&sum_of(int tile))[S::kN / 2] {
     return consumer_.sum[tile / S::kSubtiles][tile % S::kSubtiles];
   }
-  /// The first block of a step, the next, once its stage is full.
+  /// Waits for the stage of a step and loads its first block.
   __device__ __forceinline__ void load_first_block(int step) {
     const auto& state = consumer_.state;
     mbarrier_wait(&consumer_.shared.full[state.index], state.phase);
@@ -425,7 +425,7 @@ class PackedMainloop {
 
   Consumer& consumer_;
   const QuantizedLinearArgs& args_;
-  Block block_;                        // the current one
+  Block block_;                        // of the next batch
   unsigned a_[S::kBatchFragments][4];  // the operand of a batch
   float batch_sum_[S::kN / 2] = {};    // with kScalesSums
   float row_scales_[S::kTiles][2];     // with kHasRowScales

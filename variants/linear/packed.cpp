@@ -18,9 +18,9 @@ const DerivedValue kXBytes{
     "16 * ceil_div(tokens * (part_in + 8) * dtype_bytes + "
     "4 * tokens * max(x_groups * part_in // block_columns, 1) + "
     "16 * (tokens == 1 && (weights in [q4_k, q6_k] || (weights == int4 && group == 32 && "
-    "zeros == no)) ? warps : 1) + "
+    "zeros == no)) ? warps : 0) + "
     "4 * warps * (prologue == none ? 1 : tokens), 16)",
-    "bytes of x, of its sums and its squares: XOfWarp::Shared"};
+    "bytes of x, of its sums and its squares: WarpActivations::Shared"};
 const DerivedValue kRowsPerOutput{"rows_per_output", "epilogue == swiglu ? 2 : 1",
                                   "weight rows of an output"};
 const DerivedValue kWeightSlots{"weight_slots", "ceil_div(rows_per_output * out, 8)",
@@ -38,7 +38,7 @@ TensorMapExpressions weight_map(const Expression& blocks, const Expression& slot
           .strides = {512, "512 * in / block_columns"},
           .box = {256, blocks, slots}};
 }
-/// Scales of groups, boxes of `bytes` of each slot; of fp8, and without groups, a map that no kernel reads.
+/// Scales of groups, TMA boxes of `bytes` of each slot. For fp8 and without groups no kernel reads the map.
 TensorMapExpressions scale_map(const Expression& bytes, const Expression& slots) {
   const Expression has_groups = "group != 0 && weights != fp8";
   return {
