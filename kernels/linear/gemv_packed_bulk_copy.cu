@@ -25,11 +25,11 @@ namespace warptune {
 
 inline constexpr int kBatchTiles = 4;
 
-/// The sums of a batch of work tiles of each block of the cluster, which block 0 has.
+/// The sums of a batch of work tiles of each block of the cluster, in the shared memory of block 0.
 template <class S, int kClusterK = S::kClusterK>
 struct ClusterSums {
   ResultSums<S> sums[kClusterK][kBatchTiles][S::kResults];
-  Mbarrier sums_full, sums_empty;  // of block 0, of the others
+  Mbarrier sums_full, sums_empty;  // block 0 waits for the first, the others for the second
 };
 template <class S>
 struct ClusterSums<S, 1> {};
@@ -40,7 +40,6 @@ struct PackedStages {
   static constexpr int kStages = kStages_, kSteps = ceil_div(S::kBlocks, S::kWarps);  // stages of a work tile
   /// Stages that are filled before pdl_wait(). Memory serves x after them.
   static constexpr int kEarlyStages = max_of(kStages / 2, 1);
-  static constexpr bool kSuperBlocks = has_super_blocks(S::kWeights);
   /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
   static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
                        kSlotBytes = S::kWarps * kBlockBytes,
@@ -50,7 +49,7 @@ struct PackedStages {
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
   static constexpr int kMatrices = S::kSwiglu ? 2 : 1, kMatrixSlots = 2 * S::kTiles / kMatrices;
   /// A TMA box of scales has 512 bytes of a slot at most; of Q4_K and Q6_K one or two super-blocks.
-  static constexpr int kChunks = max_of(ceil_div(kScaleBytes, kSuperBlocks ? 320 : 512), 1),
+  static constexpr int kChunks = max_of(ceil_div(kScaleBytes, has_super_blocks(S::kWeights) ? 320 : 512), 1),
                        kChunkWarps = S::kWarps / kChunks, kChunkBytes = kScaleBytes / kChunks;
   struct alignas(128) ScaleChunk {
     unsigned char slots[kMatrixSlots][max_of(kChunkBytes, 16)];

@@ -108,13 +108,6 @@ __device__ __forceinline__ unsigned fma_pairs(unsigned a, unsigned b, unsigned c
   return y;
 }
 
-/// a & b | c in one instruction, also where b and c are constants.
-__device__ __forceinline__ unsigned and_or(unsigned a, unsigned b, unsigned c) {
-  unsigned y;
-  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(y) : "r"(a), "r"(b), "r"(c));
-  return y;
-}
-
 /// Four bytes of a packed row as the registers of kFragments fragments of an operand: the pairs of columns 2t
 /// and 2t + 8 of the first fragment, then of the next. An integer in the mantissa of an otherwise zero T is a
 /// subnormal number, a multiple of one unit, and so is an integer that reaches the lowest bit of the
@@ -155,8 +148,7 @@ struct WeightWord {
       constexpr int kShift = kBf16 ? 4 : 1;
       constexpr unsigned kHigh = 0x01010101u * (0x7f >> kShift),
                          kLow = 0x01010101u * (0x7f << (8 - kShift) & 0xff);
-      const unsigned high = and_or(word, 0x80808080u, word >> kShift & kHigh),
-                     low = word << (8 - kShift) & kLow;
+      const unsigned high = word & 0x80808080u | word >> kShift & kHigh, low = word << (8 - kShift) & kLow;
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) pairs[i] = __byte_perm(low, high, i == 0 ? 0x5140 : 0x7362);
     } else {
