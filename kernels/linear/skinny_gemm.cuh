@@ -8,14 +8,25 @@
 
 namespace warptune {
 
+/// Weights of 16 bits in a stage: slots of 8 rows.
+struct PlainSlots {
+  template <int kPrologue, int kEpilogue>
+  using Args = LinearArgsOf<kPrologue, kEpilogue>;
+  /// Bytes of a slot with that many columns.
+  static WARPTUNE_HOST_DEVICE constexpr int bytes(int columns) { return 16 * columns; }
+  /// Whether slots are blocks of packed weights: then ranges of outputs begin at slots.
+  static constexpr bool kPacked = false;
+};
+
 /// The problem, the configuration and the layout of the shared memory, which
 /// variants/linear/streaming_mma.cpp repeats.
 template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_,
           int kWarpsM_, int kWarpsK_, int kRows_, int kTileK_, int kStages_, bool kResidentX_, int kCluster_,
-          int kSplits_ = 1>
+          int kSplits_ = 1, class Slots_ = PlainSlots>
 struct SkinnyGemm {
   using T = T_;
-  using Args = LinearArgsOf<kPrologue_, kEpilogue_>;
+  using Slots = Slots_;
+  using Args = typename Slots::template Args<kPrologue_, kEpilogue_>;
   using Key = SortKey<T, kOut_>;
   static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_;
   static constexpr int kWarpsM = kWarpsM_, kWarpsK = kWarpsK_, kRows = kRows_, kTileK = kTileK_,
@@ -36,9 +47,10 @@ struct SkinnyGemm {
   static constexpr int kSteps = ceil_div(kIn, kTileK), kMaxSteps = ceil_div(kSteps, kBlocksK);
 
   // Bytes.
-  static constexpr int kColumnTiles = kTileK / 64, kSlotBytes = 1024 * kColumnTiles,
+  static constexpr int kColumnTiles = kTileK / 64, kSlotBytes = Slots::bytes(kTileK),
                        kXColumnTileBytes = 128 * kPaddedTokens;
-  static constexpr int kWeightBytes = kRows / 8 * kSlotBytes, kXBytes = kColumnTiles * kXColumnTileBytes;
+  static constexpr int kWeightBytes = 128 * ceil_div(kRows / 8 * kSlotBytes, 128),
+                       kXBytes = kColumnTiles * kXColumnTileBytes;
   static constexpr int kStageBytes = kWeightBytes + (kResidentX ? 0 : kXBytes);
   static constexpr int kXOffset = kStages * kStageBytes;
   static constexpr int kPartialOffset = kXOffset + (kResidentX ? kMaxSteps * kXBytes : 0);
@@ -55,9 +67,10 @@ struct SkinnyGemm {
 };
 
 /// What a block computes: outputs in groups, and steps of kTileK columns. The kBlocksK blocks that split K
-/// have the same range of outputs. Ranges are even to one output, but the last tile of a range is whole slots
-/// of 8 rows: it overlaps the first rows of the next range. Every second range is computed in reverse order,
-/// so that both read these rows at about the same time, once from memory.
+/// have the same range of outputs. Ranges are even to one output, or to one slot where they begin at slots.
+/// Else the last tile of a range is whole slots of 8 rows: it overlaps the first rows of the next range.
+/// Every second range is computed in reverse order, so that both read these rows at about the same time, once
+/// from memory.
 template <class S>
 struct SkinnyWork {
   /// Products of outputs and ranges, or of slots and groups, need 64 bits.
@@ -70,8 +83,14 @@ struct SkinnyWork {
     const unsigned ranges = gridDim.x / S::kBlocksK, range = blockIdx.x / S::kBlocksK;
     const int rank = rank_in_range();
     using Product = typename Conditional<kManyOutputs, unsigned long long, unsigned>::type;
-    first = static_cast<int>(Product{S::kOut} * range / ranges);
-    outputs = static_cast<int>(Product{S::kOut} * (range + 1) / ranges) - first;
+    const auto begin = [=](unsigned of) {
+      if constexpr (S::Slots::kPacked)
+        return min_of(8 * static_cast<int>(Product{ceil_div(S::kOut, 8)} * of / ranges), S::kOut);
+      else
+        return static_cast<int>(Product{S::kOut} * of / ranges);
+    };
+    first = begin(range);
+    outputs = begin(range + 1) - first;
     groups = ceil_div(outputs, S::kGroupOutputs);
     first_step = S::kSteps * rank / S::kBlocksK;
     steps = S::kSteps * (rank + 1) / S::kBlocksK - first_step;

@@ -129,51 +129,70 @@ __device__ __forceinline__ void compute_scales_of_x(const typename S::Args& args
   named_barrier_sync(1, S::kThreads);
 }
 
-/// sums += weights . x of the k16 fragments of a warp. `scales`: of the tokens, with kScalesX. `weights` and
-/// `x` are the shared addresses of the lane's ldmatrix rows; fragments within a column tile differ in address
-/// bits 5 and 6, which the swizzle has permuted.
+/// Calls multiply(n, b0, b1) with fragment j of x of each tile of 8 tokens. `scales`: of the tokens, with
+/// kScalesX. `x` is the shared address of the lane's ldmatrix row; fragments within a column tile differ in
+/// address bits 5 and 6, which the swizzle has permuted.
+template <class S, class Multiply>
+__device__ __forceinline__ void for_x_fragments(SkinnySums<S>& sums, unsigned x, int j,
+                                                const unsigned (&norm)[S::kFragments][2], const float* scales,
+                                                bool count_squares, Multiply multiply) {
+  using T = typename S::T;
+#pragma unroll
+  for (int n = 0; n < S::kTokenTiles; n += 2) {
+    const unsigned address = (x ^ (j % 4 * 32)) + j / 4 * S::kXColumnTileBytes + n * 1024;
+    unsigned b[4];  // b0, b1 of tokens 8 n to 8 n + 7, then of the next 8
+    if (n + 1 < S::kTokenTiles)
+      ldmatrix_x4(b, address);
+    else
+      ldmatrix_x2(b[0], b[1], address);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (n + i == S::kTokenTiles) break;
+      unsigned b0 = b[2 * i], b1 = b[2 * i + 1];
+      if constexpr (S::kScalesX) {
+        const float scale = scales[(n + i) * 8 + threadIdx.x % 32 / 4];
+        b0 = scale_pairs<T>(b0, norm[j][0], scale);
+        b1 = scale_pairs<T>(b1, norm[j][1], scale);
+      } else if constexpr (S::kNorm) {
+        if (count_squares) sums.squares[n + i] = add_squares<T>(add_squares<T>(sums.squares[n + i], b0), b1);
+        b0 = multiply_pairs<T>(b0, norm[j][0]);
+        b1 = multiply_pairs<T>(b1, norm[j][1]);
+      }
+      multiply(n + i, b0, b1);
+    }
+  }
+}
+
+/// sums += weights . x of the k16 fragments of a warp. `weights`: the shared address of the lane's ldmatrix
+/// row; for the others see for_x_fragments().
 template <class S>
 __device__ __forceinline__ void multiply_stage(SkinnySums<S>& sums, unsigned weights, unsigned x,
                                                const unsigned (&norm)[S::kFragments][2], const float* scales,
                                                bool count_squares) {
-  using T = typename S::T;
 #pragma unroll
   for (int j = 0; j < S::kFragments; ++j) {
     unsigned a[S::kRowTiles][4];
 #pragma unroll
     for (int m = 0; m < S::kRowTiles; ++m)
       ldmatrix_x4(a[m], (weights ^ (j % 4 * 32)) + j / 4 * 1024 + m * 2 * S::kSlotBytes);
+    for_x_fragments<S>(sums, x, j, norm, scales, count_squares, [&](int n, unsigned b0, unsigned b1) {
 #pragma unroll
-    for (int n = 0; n < S::kTokenTiles; n += 2) {
-      const unsigned address = (x ^ (j % 4 * 32)) + j / 4 * S::kXColumnTileBytes + n * 1024;
-      unsigned b[4];  // b0, b1 of tokens 8 n to 8 n + 7, then of the next 8
-      if (n + 1 < S::kTokenTiles)
-        ldmatrix_x4(b, address);
-      else
-        ldmatrix_x2(b[0], b[1], address);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        if (n + i == S::kTokenTiles) break;
-        unsigned b0 = b[2 * i], b1 = b[2 * i + 1];
-        if constexpr (S::kScalesX) {
-          const float scale = scales[(n + i) * 8 + threadIdx.x % 32 / 4];
-          b0 = scale_pairs<T>(b0, norm[j][0], scale);
-          b1 = scale_pairs<T>(b1, norm[j][1], scale);
-        } else if constexpr (S::kNorm) {
-          if (count_squares)
-            sums.squares[n + i] = add_squares<T>(add_squares<T>(sums.squares[n + i], b0), b1);
-          b0 = multiply_pairs<T>(b0, norm[j][0]);
-          b1 = multiply_pairs<T>(b1, norm[j][1]);
-        }
-#pragma unroll
-        for (int m = 0; m < S::kRowTiles; ++m) mma_m16n8k16<T>(sums.d[m][n + i], a[m], b0, b1);
-      }
-    }
+      for (int m = 0; m < S::kRowTiles; ++m) mma_m16n8k16<typename S::T>(sums.d[m][n], a[m], b0, b1);
+    });
   }
 }
 
-/// A consumer warp: multiplies the stages and stores the outputs of every group.
-template <class S, int kPartialOffset = 0>
+/// 16-bit weights are operands as they lie in a stage.
+template <class S>
+struct PlainOperands {
+  __device__ __forceinline__ PlainOperands(const typename S::Args&, int /*warp_m*/, int /*warp_k*/) {}
+  __device__ __forceinline__ void begin_group(int) const {}
+  __device__ __forceinline__ void end_group(SkinnySums<S>&) const {}
+};
+
+/// A consumer warp: multiplies the stages and stores the outputs of every group. `Operands`: makes operands
+/// of weights that are not 16-bit.
+template <class S, int kPartialOffset = 0, class Operands = PlainOperands<S>>
 __device__ __forceinline__ void consume(const typename S::Args& args, const SkinnyShared<S>& shared) {
   const SkinnyWork<S> work;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -187,23 +206,31 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
                           ((fragment % 4 * 2 + lane / 8 % 2) ^ row) * 16;
 
   if constexpr (S::kScalesX) compute_scales_of_x<S>(args, shared);
+  Operands operands(args, warp_m, warp_k);
   PipelineState<S::kStages> state;
   for (int group = 0; group < work.groups; ++group) {
     SkinnySums<S> sums = {};
+    operands.begin_group(work.group(group).begin);
     for (int step = 0; step < work.steps; ++step) {
       unsigned norm[S::kFragments][2] = {};
       if constexpr (S::kNorm)
         load_norm_fragments<S>(norm, args.norm_weight,
                                (work.first_step + step) * S::kTileK + fragment * 16 + lane % 4 * 2);
       mbarrier_wait(shared.full() + state.index, state.phase);
-      multiply_stage<S>(sums, shared_address(shared.stage(state.index)) + a_lane,
-                        shared_address(shared.x(state.index, step)) + b_lane, norm, shared.scale(),
-                        group == 0);
+      if constexpr (S::Slots::kPacked)
+        operands.multiply(sums, shared.stage(state.index), work.first_step + step,
+                          shared_address(shared.x(state.index, step)) + b_lane, norm, shared.scale(),
+                          group == 0);
+      else
+        multiply_stage<S>(sums, shared_address(shared.stage(state.index)) + a_lane,
+                          shared_address(shared.x(state.index, step)) + b_lane, norm, shared.scale(),
+                          group == 0);
       fence_reads_before_copies();
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared.empty() + state.index);
       state.advance();
     }
+    operands.end_group(sums);
     const auto [begin, end] = work.group(group);
     if (S::kScalesSums && group == 0 && warp_m == 0) store_squares<S>(shared, sums, warp_k, lane);
     if constexpr (S::kSplitK) {

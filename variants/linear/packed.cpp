@@ -408,7 +408,8 @@ Stage quantize_rows(const Expression& pdl) {
 }
 
 std::vector<Variant> linear_packed() {
-  return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed(), wgmma_packed(), wgmma_fp8()};
+  return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed_cp_async(),
+          mma_packed(),  wgmma_packed(),          wgmma_fp8()};
 }
 
 }  // namespace warptune

@@ -1,6 +1,7 @@
 // Streaming tensor-core variants of linear, for 2 to 64 tokens (kernels/linear/streaming_mma.cuh).
 #include "variants/helpers/streaming.h"
 #include "variants/linear/linear.h"
+#include "variants/linear/operands.h"
 
 namespace warptune {
 namespace {
@@ -19,8 +20,8 @@ std::vector<Parameter> parameters(std::vector<std::int64_t> rows) {
 }
 
 /// The shared memory of SkinnyGemm: stages, resident x, partial sums, squares and scales, barriers.
-/// `blocks_k`: the number of blocks that split K.
-std::vector<DerivedValue> derived(const Expression& blocks_k) {
+/// `blocks_k`: the number of blocks that split K; `stage_bytes`: of weights.
+std::vector<DerivedValue> derived(const Expression& blocks_k, const Expression& stage_bytes) {
   return {
       kWeightRows,
       {"padded_tokens", "8 * ceil_div(tokens, 8)", "tokens of the fragments"},
@@ -28,28 +29,40 @@ std::vector<DerivedValue> derived(const Expression& blocks_k) {
       {"steps", ceil_div("ceil_div(in, tile_k)", blocks_k), "stages that a block loads per group of rows"},
       {"split_k", Expression("warps_k") * blocks_k > 1, "whether warps or blocks split K"},
       {"partial_bytes", "4 * warps_k * padded_tokens * (rows + 4)", "bytes of the partial sums of a group"},
-      {"stage_bytes", "2 * rows * tile_k", "bytes of a stage of weights"},
+      {"stage_bytes", stage_bytes, "bytes of a stage of weights"},
       {"shared_bytes",
        "stages * (stage_bytes + (resident_x ? 0 : x_tile_bytes)) + (resident_x ? steps * x_tile_bytes : 0) + "
        "(split_k ? partial_bytes : 0) + 4 * (warps_k + 1) * padded_tokens + 8 * (2 * stages + 2)",
        "bytes of shared memory of a block"}};
 }
 
-std::vector<Expression> constraints(const Expression& blocks_k) {
+/// The constraints of all. `bytes`: of weights in flight per SM, at least.
+std::vector<Expression> constraints(const Expression& blocks_k, const Expression& bytes) {
   return {kNoSplitNorm, "tokens > 1 && tokens <= 64",
           // Row numbers have 32 bits.
           "weight_rows <= 2147480000", "warps_m * warps_k in [4, 8]", "rows % (16 * warps_m) == 0",
-          // Few tokens: every warp takes all rows. Many: a B fragment serves two m16 tiles or more.
-          "warps_m == 1 || tokens > 16", "tokens <= 16 || rows >= 32 * warps_m", "tile_k >= 32 * warps_k",
-          // Accumulators of a thread: 128, or 64 where two blocks share an SM.
-          "rows / warps_m * padded_tokens * blocks_per_sm <= 4096",
+          // With many tokens a B fragment serves two m16 tiles or more.
+          "tokens <= 16 || rows >= 32 * warps_m",
           // 68 KB.
           "!split_k || partial_bytes <= 69632",
           // No more rows than the blocks that split K have.
           "rows == 16 * warps_m" || Expression("rows * sms * blocks_per_sm") < 1.5 * blocks_k * "weight_rows",
-          // Bytes of weights in flight per SM, fewer where x takes most of a stage.
-          "(resident_x || tokens <= rows ? 60000 : 30000) <= blocks_per_sm * stages * stage_bytes <= 196608"};
+          bytes <= "blocks_per_sm * stages * stage_bytes", "blocks_per_sm * stages * stage_bytes <= 196608"};
 }
+
+/// Those of 16-bit weights.
+std::vector<Expression> plain_constraints(const Expression& blocks_k) {
+  // Fewer bytes where x takes most of a stage.
+  auto all = constraints(blocks_k, "resident_x || tokens <= rows ? 60000 : 30000");
+  // With few tokens every warp takes all rows.
+  for (const char* constraint : {"warps_m == 1 || tokens > 16", "tile_k >= 32 * warps_k",
+                                 // Accumulators of a thread: 128, or 64 where two blocks share an SM.
+                                 "rows / warps_m * padded_tokens * blocks_per_sm <= 4096"})
+    all.emplace_back(constraint);
+  return all;
+}
+
+const Expression kPlainStage = "2 * rows * tile_k";
 
 LaunchExpressions geometry(const Expression& cluster, int producer_threads) {
   return {.grid = {"blocks_per_sm"},
@@ -81,8 +94,8 @@ Variant mma_bulk_copy() {
           "2 to 64 tokens: persistent blocks stream weights by TMA to mma.sync; the warps of a "
           "block, and the blocks of a cluster, split K.",
       .parameters = parameters({16, 32, 64, 128, 256}),
-      .derived = derived("cluster"),
-      .constraints = constraints("cluster"),
+      .derived = derived("cluster", kPlainStage),
+      .constraints = plain_constraints("cluster"),
       .limits = kLimits,
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{.file = "linear/mma_bulk_copy.cu",
@@ -101,38 +114,91 @@ Variant mma_bulk_copy() {
   return v;
 }
 
+/// Blocks that split K add their sums in the workspace.
+void add_splits(Variant& v) {
+  v.parameters.push_back({"splits", {1, 2, 4}, "blocks that split K"});
+  v.derived.push_back(
+      {"groups", "4 * ceil_div(out, rows)", "at least the groups of rows of all blocks, on any device"});
+  v.derived.push_back({"partial_offset", "splits == 1 ? 0 : 256 * ceil_div(4 * groups, 256)",
+                       "bytes of the counters, one per group; partial sums follow them in the workspace"});
+  v.workspace =
+      if_else("splits == 1", kArgmaxWorkspace, "partial_offset + 4 * groups * splits * tokens * (rows + 4)");
+  // Blocks that split K read x less often, which matters with many tokens.
+  v.constraints.emplace_back(
+      "splits == 1 || !resident_x && prologue == none && epilogue in [none, add] && "
+      "sms * blocks_per_sm % splits == 0 && rows * sms * blocks_per_sm <= 2 * splits * out");
+}
+
 Variant mma_cp_async() {
   Variant v{.name = "mma_cp_async",
             .idea =
                 "2 to 64 tokens: persistent blocks stream weights by cp.async to mma.sync; the warps of a "
                 "block split K.",
             .parameters = parameters({16, 32, 64, 96, 128, 192, 256}),
-            .derived = derived("splits"),
-            .constraints = constraints("splits"),
+            .derived = derived("splits", kPlainStage),
+            .constraints = plain_constraints("splits"),
             .limits = kLimits,
             .dtypes = {DType::fp16, DType::bf16},
             .stages = {{.file = "linear/mma_cp_async.cu",
                         .kernel = "linear_mma_cp_async" + kTemplate + ", {splits}, {partial_offset}>",
-                        .geometry = geometry(1, 128)}},
-            .workspace = if_else("splits == 1", kArgmaxWorkspace,
-                                 "partial_offset + 4 * groups * splits * tokens * (rows + 4)")};
-  v.parameters.push_back({"splits", {1, 2, 4}, "blocks that split K"});
-  v.derived.push_back(
-      {"groups", "4 * ceil_div(out, rows)", "at least the groups of rows of all blocks, on any device"});
-  v.derived.push_back({"partial_offset", "splits == 1 ? 0 : 256 * ceil_div(4 * groups, 256)",
-                       "bytes of the counters, one per group; partial sums follow them in the workspace"});
+                        .geometry = geometry(1, 128)}}};
+  add_splits(v);
   // x from the L2 with every group is at most twice as much as the weights: with 64 tokens and few weight
   // rows, groups of 64 rows would leave SMs idle.
-  for (const char* constraint :
-       {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4", "resident_x || tokens <= 2 * rows",
-        // Blocks that split K read x less often, which matters with many tokens.
-        "splits == 1 || tokens > 16 && !resident_x && prologue == none && epilogue in [none, add] && "
-        "sms * blocks_per_sm % splits == 0 && rows * sms * blocks_per_sm <= 2 * splits * out"})
+  for (const char* constraint : {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4",
+                                 "resident_x || tokens <= 2 * rows", "splits == 1 || tokens > 16"})
     v.constraints.emplace_back(constraint);
   return v;
 }
 
 }  // namespace
+
+Variant mma_packed_cp_async() {
+  Variant v{
+      .name = "mma_packed_cp_async",
+      .idea =
+          "2 to 64 tokens, quantized weights: as mma_cp_async, weights are converted in registers in front "
+          "of mma.sync.",
+      .parameters = parameters({16, 32, 64, 96, 128, 192, 256}),
+      .derived =
+          {{"block_columns", "weights in [int8, fp8, q6_k] ? 64 : 128",
+            "columns of a block of packed weights"},
+           {"scale_columns", "weights in [q4_k, q6_k] ? 256 : max(group, 1)",
+            "columns whose scales lie together"},
+           {"slot_bytes",
+            "16 * ceil_div(512 * tile_k // block_columns + "
+            "(group == 0 || weights == fp8 ? 0 : weights == q4_k ? 160 * tile_k // 256 : weights == q6_k "
+            "? 144 * tile_k // 256 : (weights in [nvfp4, mxfp4] ? 8 : 16) * tile_k // max(group, 1)) + "
+            "zeros * 8 * tile_k // max(group, 1), 16)",
+            "bytes of eight rows of weights in a stage, with their scales and zero points"}},
+      .constraints = constraints("splits", 30000),
+      .limits = kLimits,
+      .dtypes = {DType::fp16, DType::bf16},
+      .stages = {
+          {.file = "linear/mma_packed_cp_async.cu",
+           .kernel =
+               "linear_mma_packed_cp_async<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
+               "{epilogue}, {weights}, {group}, {zeros}, {blocks_per_sm}, {warps_m}, {warps_k}, {rows}, "
+               "{tile_k}, {stages}, {resident_x}, {splits}, {partial_offset}>",
+           .geometry = geometry(1, 128)}}};
+  for (const DerivedValue& value : derived("splits", "128 * ceil_div(rows / 8 * slot_bytes, 128)"))
+    v.derived.push_back(value);
+  v.derived.push_back({"registers",
+                       "rows / warps_m * padded_tokens / 32 + "
+                       "(group != 0 && weights not in [nvfp4, q4_k, q6_k] ? min(rows / warps_m, 32) * "
+                       "padded_tokens / 32 : 0) + 88",
+                       "registers of a consumer, estimated"});
+  add_splits(v);
+  v.parameters.push_back(pdl_parameter());
+  v.stages.front().geometry.pdl = "pdl";
+  for (const Expression& constraint : std::vector<Expression>{
+           "weights != same && activations == same", "act_order == no", "zeros == no || group != 0",
+           "in % block_columns == 0", "tile_k % (block_columns * warps_k) == 0",
+           "tile_k % scale_columns == 0", "epilogue != swiglu || out % 8 == 0",
+           "registers * blocks_per_sm * 32 * (warps_m * warps_k + 4) <= 65536", kPdlConstraint})
+    v.constraints.push_back(constraint);
+  return v;
+}
 
 std::vector<Variant> linear_streaming_mma() { return {mma_bulk_copy(), mma_cp_async()}; }
 

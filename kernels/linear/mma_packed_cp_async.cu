@@ -1,0 +1,276 @@
+// Streaming tensor-core GEMM on quantized weights (packed_weights.h) for 2 to 64 tokens (streaming_mma.cuh),
+// weights and x by cp.async (sm_80).
+// Loads: all lanes of four producer warps, 16 bytes each. A slot of a stage has its packed blocks, then its
+//   scales and zero points, all as they lie in memory.
+// Arithmetic: weights are converted in registers, two row tiles at a time (kRowTilesAtOnce). Scales of groups
+//   multiply the sums of their columns, in fp32. They multiply the weights where that is exact (fp4), and
+//   where they are those of super-blocks (Q4_K, Q6_K), rounded to T once. Scales of rows multiply the sums.
+// PDL: the first weights are loaded before pdl_wait().
+// kSplits blocks split K and add their sums in the workspace: with many tokens x is then read less often.
+#include "kernels/common/pdl.cuh"
+#include "kernels/linear/cp_async_loader.cuh"
+#include "kernels/linear/packed_weights.cuh"
+#include "kernels/linear/streaming_mma.cuh"
+
+namespace warptune {
+
+/// Packed weights in a stage. A slot: blocks of 8 rows, then scales of groups and zero points, 16 bytes or
+/// more where there are any.
+template <class T, int kWeights_, int kGroup_, bool kZeros_>
+struct PackedSlots {
+  template <int, int>
+  using Args = QuantizedLinearArgs;
+  using Word = WeightWord<T, kWeights_>;
+  static constexpr int kWeights = kWeights_, kGroup = kGroup_;
+  static constexpr bool kZeros = kZeros_, kPacked = true;
+  static constexpr int kColumns = block_columns(kWeights), kFragments = kColumns / 16;  // of a block
+  /// Scales of a row in a block, at least one for its zero point, and the fragments of one.
+  static constexpr int kScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup,
+                       kScaleFragments = kFragments / kScales;
+  /// Whether the scales of groups lie in the stage. Those of fp8 cover 128 rows, and are few.
+  static constexpr bool kHasScales = kGroup != 0 && kWeights != kWeightsFp8;
+  /// Whether the scales of groups multiply sums.
+  static constexpr bool kScalesSums =
+      kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> && !has_super_blocks(kWeights);
+
+  static WARPTUNE_HOST_DEVICE constexpr int block_bytes(int columns) {
+    return columns / kColumns * kBlockBytes;
+  }
+  static WARPTUNE_HOST_DEVICE constexpr int scale_bytes(int columns) {
+    return kHasScales ? slot_scale_bytes(kWeights, kGroup, columns) : 0;
+  }
+  static WARPTUNE_HOST_DEVICE constexpr int zero_bytes(int columns) {
+    return kZeros ? kBlockRows * columns / kGroup : 0;
+  }
+  static WARPTUNE_HOST_DEVICE constexpr int bytes(int columns) {
+    return 16 * ceil_div(block_bytes(columns) + scale_bytes(columns) + zero_bytes(columns), 16);
+  }
+};
+
+/// Loads by kProducerThreads threads. Each of them arrives once at the full barrier of a stage.
+template <class S>
+class PackedLoader {
+ public:
+  __device__ __forceinline__ PackedLoader(const QuantizedLinearArgs& args, int thread)
+      : args_(args), x_{nullptr, args.x, thread} {}
+  __device__ __forceinline__ void expect(Mbarrier*, int, bool) const {}
+  __device__ __forceinline__ void load_weights(unsigned char* to, int first, int outputs, int step,
+                                               Mbarrier*) const {
+    using Slots = typename S::Slots;
+    constexpr int kBlocks = Slots::block_bytes(S::kTileK), kScales = Slots::scale_bytes(S::kTileK);
+    const int slot = first / kBlockRows, slots = ceil_div(outputs, kBlockRows);
+    load<16, kBlocks, Slots::block_bytes(S::kIn)>(to, args_.weight, slot, slots, step);
+    if constexpr (Slots::kHasScales)
+      load<16, kScales, Slots::scale_bytes(S::kIn)>(to + kBlocks, args_.scales, slot, slots, step);
+    if constexpr (Slots::kZeros)
+      load<8, Slots::zero_bytes(S::kTileK), Slots::zero_bytes(S::kIn)>(to + kBlocks + kScales, args_.zeros,
+                                                                       slot, slots, step);
+  }
+  __device__ __forceinline__ void load_x(unsigned char* to, int step, Mbarrier* full) const {
+    x_.load_x(to, step, full);
+  }
+  __device__ __forceinline__ void commit(Mbarrier* full) const { x_.commit(full); }
+
+ private:
+  /// Copies the part of a step, kBytes, of each slot, which has kSlotBytes; zeros beyond these.
+  template <int kVector, int kBytes, long long kSlotBytes>
+  __device__ __forceinline__ void load(unsigned char* to, const void* from, int first, int slots,
+                                       int step) const {
+    constexpr int kVectors = kBytes / kVector;
+    static_assert(kBytes % kVector == 0);
+    const auto* const base = static_cast<const unsigned char*>(from);
+#pragma unroll 4
+    for (int i = x_.thread; i < slots * S::kSlotsOfUnit * kVectors; i += kProducerThreads) {
+      const int slot = i / kVectors, at = i % kVectors * kVector;
+      const long long row_slot =
+          first + slot / S::kSlotsOfUnit + slot % S::kSlotsOfUnit * (S::kOut / kBlockRows);
+      const bool valid = S::kSteps * S::kTileK == S::kIn || step * kBytes + at < kSlotBytes;
+      const auto* const source = base + (valid ? row_slot * kSlotBytes + step * kBytes + at : 0);
+      if constexpr (kVector == 16)
+        cp_async_16(to + slot * S::kSlotBytes + at, source, valid);
+      else
+        cp_async_narrow<kVector>(to + slot * S::kSlotBytes + at, source, valid);
+    }
+  }
+
+  const QuantizedLinearArgs& args_;
+  const CpAsyncLoader<S> x_;
+};
+
+/// The weights of a warp as operands: packed blocks, converted to T.
+template <class S>
+class PackedOperands {
+ public:
+  __device__ __forceinline__ PackedOperands(const QuantizedLinearArgs& args, int warp_m, int warp_k)
+      : args_(args), slot_(warp_m * 2 * S::kRowTiles), block_(warp_k * kBlocks) {}
+
+  /// `first`: the first output of the group.
+  __device__ __forceinline__ void begin_group(int first) {
+    first_ = first;
+    if constexpr (kHasRowScales<Slots::kWeights, Slots::kGroup>)
+#pragma unroll
+      for (int i = 0; i < 2 * S::kRowTiles; ++i)
+        row_scales_[i] = row_scale<Slots::kWeights, Slots::kGroup>(args_, row(i)) * Word::kScale;
+  }
+  /// sums += weights . x of the columns of the warp; see for_x_fragments().
+  __device__ __forceinline__ void multiply(SkinnySums<S>& sums, const unsigned char* stage, int step,
+                                           unsigned x, const unsigned (&norm)[S::kFragments][2],
+                                           const float* scales, bool count_squares) const {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+      for (int first = 0; first < S::kRowTiles; first += kRowTilesAtOnce) {
+        PackedRow rows[kRowTilesAtOnce][2];
+#pragma unroll
+        for (int i = 0; i < 2 * kRowTilesAtOnce; ++i)
+          if (2 * first + i < 2 * S::kRowTiles) read(rows[i / 2][i % 2], stage, step, block, 2 * first + i);
+        [[maybe_unused]] float partial[kRowTilesAtOnce][S::kTokenTiles][4] = {};
+#pragma unroll
+        for (int pair = 0; pair < Slots::kFragments / 2; ++pair) {
+          unsigned weights[kRowTilesAtOnce][2][4];
+#pragma unroll
+          for (int m = 0; m < kRowTilesAtOnce; ++m)
+            if (first + m < S::kRowTiles)
+#pragma unroll
+              for (int half = 0; half < 2; ++half) convert(weights[m][half], rows[m][half], pair);
+#pragma unroll
+          for (int f = 0; f < 2; ++f)
+            for_x_fragments<S>(sums, x, block * Slots::kFragments + 2 * pair + f, norm, scales,
+                               count_squares && first == 0, [&](int n, unsigned b0, unsigned b1) {
+#pragma unroll
+                                 for (int m = 0; m < kRowTilesAtOnce; ++m)
+                                   if (first + m < S::kRowTiles)
+                                     mma_m16n8k16<T>(
+                                         Slots::kScalesSums ? partial[m][n] : sums.d[first + m][n],
+                                         {weights[m][0][2 * f], weights[m][1][2 * f],
+                                          weights[m][0][2 * f + 1], weights[m][1][2 * f + 1]},
+                                         b0, b1);
+                               });
+          if constexpr (Slots::kScalesSums)
+            if ((2 * pair + 2) % Slots::kScaleFragments == 0)
+#pragma unroll
+              for (int m = 0; m < kRowTilesAtOnce; ++m)
+                if (first + m < S::kRowTiles)
+                  add_scaled(sums.d[first + m], partial[m], rows[m], 2 * pair / Slots::kScaleFragments);
+        }
+      }
+  }
+  /// Scales the rows.
+  __device__ __forceinline__ void end_group(SkinnySums<S>& sums) const {
+    if constexpr (kHasRowScales<Slots::kWeights, Slots::kGroup>)
+#pragma unroll
+      for (int m = 0; m < S::kRowTiles; ++m)
+#pragma unroll
+        for (int n = 0; n < S::kTokenTiles; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) sums.d[m][n][i] *= row_scales_[2 * m + i / 2];
+  }
+
+ private:
+  using T = typename S::T;
+  using Slots = typename S::Slots;
+  using Word = typename Slots::Word;
+  static constexpr int kBlocks = S::kFragments / Slots::kFragments;  // of a warp in a stage
+  static constexpr int kRowTilesAtOnce = min_of(S::kRowTiles, 2);
+
+  static_assert(S::kFragments % Slots::kFragments == 0);
+
+  /// A lane's part of a block.
+  struct PackedRow {
+    uint4 bytes;
+    BlockScales<Slots::kWeights, Slots::kGroup, Slots::kScales> scales;
+    signed char zeros[Slots::kScales];
+
+    __device__ __forceinline__ unsigned word(int i) const {
+      return i == 0 ? bytes.x : i == 1 ? bytes.y : i == 2 ? bytes.z : bytes.w;
+    }
+  };
+
+  /// The row of weights of this lane in slot i of the warp.
+  __device__ __forceinline__ long long row(int i) const {
+    const int in_slot = threadIdx.x % 32 / 4, slot = slot_ + i;
+    const int output = min_of(first_ + slot / S::kSlotsOfUnit * kBlockRows + in_slot, S::kOut - 1);
+    return output + static_cast<long long>(slot % S::kSlotsOfUnit) * S::kOut;
+  }
+  __device__ __forceinline__ void read(PackedRow& to, const unsigned char* stage, int step, int block,
+                                       int i) const {
+    const int lane = threadIdx.x % 32, column = (block_ + block) * Slots::kColumns;
+    const unsigned char* const slot = stage + (slot_ + i) * S::kSlotBytes;
+    const unsigned char* const scales = slot + Slots::block_bytes(S::kTileK);
+    to.bytes = *reinterpret_cast<const uint4*>(slot + (block_ + block) * kBlockBytes + lane * 16);
+    if constexpr (Slots::kHasScales)
+      to.scales.read(scales, column, lane / 4);
+    else if constexpr (Slots::kGroup != 0)
+      to.scales.template load<S::kIn>(0, args_.scales, row(i), min_of(step * S::kTileK + column, S::kIn - 1));
+    if constexpr (Slots::kZeros)
+#pragma unroll
+      for (int g = 0; g < Slots::kScales; ++g)
+        to.zeros[g] = reinterpret_cast<const signed char*>(
+            scales)[Slots::scale_bytes(S::kTileK) + (column / Slots::kGroup + g) * kBlockRows + lane / 4];
+  }
+  /// The pairs of fragments 2 * pair and the next.
+  __device__ __forceinline__ void convert(unsigned (&pairs)[4], const PackedRow& row, int pair) const {
+    constexpr int kPairs = Word::kPairs;
+#pragma unroll
+    for (int i = 0; i < 4 / kPairs; ++i) {
+      const int word = pair * (4 / kPairs) + i, group = 2 * pair / Slots::kScaleFragments;
+      unsigned bias = Word::bias(Word::kZero);
+      if constexpr (Slots::kZeros) bias = Word::bias(Word::kZero + row.zeros[group]);
+      Word::convert(reinterpret_cast<unsigned(&)[kPairs]>(pairs[i * kPairs]), row.word(word), bias);
+    }
+    if constexpr (Slots::kGroup != 0 && !Slots::kScalesSums)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        pairs[i] = row.scales.template multiply<T>(pairs[i], (2 * pair + i / 2) / Slots::kScaleFragments);
+  }
+  /// Adds the sums of a group times its scales, and clears them.
+  __device__ __forceinline__ void add_scaled(float (&sums)[S::kTokenTiles][4],
+                                             float (&partial)[S::kTokenTiles][4], const PackedRow (&rows)[2],
+                                             int group) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float scale = rows[half].scales[group] * Word::kScale;
+#pragma unroll
+      for (int n = 0; n < S::kTokenTiles; ++n)
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; ++i) {
+          sums[n][i] = fmaf(scale, partial[n][i], sums[n][i]);
+          partial[n][i] = 0;
+        }
+    }
+  }
+
+  const QuantizedLinearArgs& args_;
+  const int slot_, block_;  // the first of this warp
+  int first_ = 0;
+  float row_scales_[2 * S::kRowTiles];
+};
+
+template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
+          int kGroup, int kZeros, int kBlocksPerSm, int kWarpsM, int kWarpsK, int kRows, int kTileK,
+          int kStages, int kResidentX, int kSplits, int kPartialOffset>
+__global__ void __launch_bounds__(32 * kWarpsM * kWarpsK + kProducerThreads, kBlocksPerSm)
+    linear_mma_packed_cp_async(QuantizedLinearArgs args) {
+  using S = SkinnyGemm<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWarpsM, kWarpsK, kRows, kTileK,
+                       kStages, kResidentX != 0, 1, kSplits, PackedSlots<T, kWeights, kGroup, kZeros != 0>>;
+  [[maybe_unused]] static constexpr int kSharedBytes = S::kSharedBytes;
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const SkinnyShared<S> shared{memory};
+  if (threadIdx.x == 0) shared.init_barriers(kProducerThreads);
+  __syncthreads();
+  const int thread = static_cast<int>(threadIdx.x) - S::kThreads;
+  pdl_launch_dependents();
+  if (thread >= 0) {
+    SkinnyProducer<S, PackedLoader<S>> producer({args, thread}, shared);
+#if __CUDA_ARCH__ >= 900
+    producer.load_first_weights();
+#endif
+    pdl_wait();
+    producer.load_rest();
+  } else {
+    pdl_wait();
+    consume<S, kPartialOffset, PackedOperands<S>>(args, shared);
+  }
+}
+
+}  // namespace warptune
