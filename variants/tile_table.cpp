@@ -39,7 +39,8 @@ std::vector<Tile> tile_rows() {
                     among = "among the fastest in results/h200",
                     two_h100 = "the fastest of docs/lessons/all_reduce.md, on two H100",
                     quantized_h100 = "among the fastest in results/h100/evidence/linear_quantized.csv",
-                    quantized_h200 = "among the fastest in results/h200/evidence/linear_quantized.csv";
+                    quantized_h200 = "among the fastest in results/h200/evidence/linear_quantized.csv",
+                    quantized_sm_80 = "among the fastest in results/h200/evidence/sm_80_quantized.csv";
   std::vector<Tile> rows = {
       // Prompts
       tile("attention_prefill", "flash_wgmma",
@@ -206,12 +207,22 @@ std::vector<Tile> tile_rows() {
           quantized_h100),
       tile("linear", "naive", "activations == fp8 && has_wgmma == 0", "block=256",
            "no other variant without wgmma"),
-      tile("linear", "mma_packed", "tokens <= 64",
-           "tile_m<=32 tile_n=64 tile_k<=tokens<=32?256:128 warps_m=1 warps_n=4 stages<=3 "
-           "splits<=(tokens<=32?200:100)*sms/out pdl<=1",
-           quantized_h100),
+      tile("linear", "mma_packed_cp_async", "tokens <= 32 && " + rows_per_sm("swiglu") + " <= 128",
+           "blocks_per_sm=1 warps_m<=" + kRowsPerSm + "<=32?1:2 warps_k<=tokens<=16?4:2 rows<=" + kRowsPerSm +
+               "<=32?32:" + kRowsPerSm + "<=64?64:" + kRowsPerSm +
+               "<=96?96:128 tile_k<=512 stages<=tokens<=16?3:2 resident_x=no splits=1 pdl<=1",
+           quantized_sm_80),
+      tile("linear", "mma_packed_cp_async", "32 < tokens <= 64 && " + rows_per_sm("swiglu") + " <= 128",
+           "blocks_per_sm=1 warps_m<=" + kRowsPerSm + "<=64?2:4 warps_k<=" + kRowsPerSm +
+               "<=64?2:1 rows<=" + kRowsPerSm +
+               "<=64?64:128 tile_k<=256 stages<=2 resident_x=no splits<=" + kRowsPerSm + "<=48?2:1 pdl<=1",
+           quantized_sm_80),
+      tile("linear", "mma_packed_cp_async", "tokens <= 64",
+           "blocks_per_sm=1 warps_m<=8 warps_k=1 rows=256 tile_k<=256 stages<=tokens<=32?3:2 resident_x=no "
+           "splits=1 pdl<=1",
+           quantized_sm_80),
       tile("linear", "mma_packed", 1,
-           "tile_m<=128 tile_n=128 tile_k<=128 warps_m<=2 warps_n=4 stages<=3 splits=1 pdl<=1",
+           "tile_m<=128 tile_n=128 tile_k<=128 warps_m<=2 warps_n=4 stages<=3 splits=1",
            "CUTLASS's 128 x 128 of sm_80"),
       tile("linear", "host_blocked", "tokens * in * out >= 262144", "block=8 threads<=sms",
            "all cores of a host, where a launch takes longer than starting threads"),
@@ -296,6 +307,7 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
           Assignment{
               {"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", weights}, {"group", group}});
   add("linear", Assignment{{"tokens", 1}, {"in", 11008}, {"out", 4096}, {"weights", 2}, {"group", 128}});
+  add("linear", Assignment{{"tokens", 64}, {"in", 4096}, {"out", 28672}, {"weights", 2}, {"group", 128}});
   for (const std::int64_t tokens : {128, 512, 4096})
     add("linear",
         Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", 3}, {"activations", 1}});

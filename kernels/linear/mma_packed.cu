@@ -1,15 +1,13 @@
 // Multistage tensor-core GEMM (mma.sync m16n8k16, cp.async, sm_80) on quantized weights (packed_weights.h),
-// for 2 tokens and more.
+// for prompts, and for what mma_packed_cp_async.cu does not take.
 // Grid: (token tiles, output-row tiles, kSplits parts of K): blocks that run together read the same weights.
 // Tiles: a block computes kTileM tokens x kTileN output rows in steps of kTileK; kWarpsM x kWarpsN warps,
 //   fp32 accumulators in registers.
-// Loads: all threads copy tiles of x and blocks of weights to kStages stages with cp.async, the first
-//   weights before pdl_wait(). Rows of x are padded by 16 bytes, so that ldmatrix has no bank conflicts. With
-//   act-order, x is gathered by plain loads.
-// Arithmetic: weights are converted in registers. Scales of groups multiply the weights where that is exact
-//   (fp4), else, where a warp has at most two token tiles, the sums of their columns, in fp32; else they
-//   multiply the weights, which are rounded to T once, always those of super-blocks (Q4_K, Q6_K). Scales of
-//   rows multiply the sums. Scales are loaded a step ahead.
+// Loads: all threads copy tiles of x and blocks of weights to kStages stages with cp.async. Rows of x are
+//   padded by 16 bytes, so that ldmatrix has no bank conflicts. With act-order, x is gathered by plain loads.
+// Arithmetic: weights are converted in registers. Scales of groups multiply the weights, which are rounded to
+//   T once; of mxfp4 in fp16, which does not have the range, the sums of their columns. Scales of rows
+//   multiply the sums. Scales are loaded a step ahead.
 // Sync: cp_async_wait() and one __syncthreads() per step.
 // Combine: with kSplits every block writes fp32 sums to the workspace; the last block of a tile adds them in
 //   the order of the splits, so that runs agree bitwise, and resets the counter.
@@ -17,7 +15,6 @@
 // `in` is a multiple of the columns of a block of weights.
 #include "kernels/common/barrier.cuh"
 #include "kernels/common/mma.cuh"
-#include "kernels/common/pdl.cuh"
 #include "kernels/linear/packed_weights.cuh"
 
 namespace warptune {
@@ -42,11 +39,9 @@ struct MmaPacked {
   static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
   static constexpr int kFragments = kColumns / 16, kScaleFragments = kFragments / kBlockScales;
   /// fp16 does not have the range of the scales of mxfp4.
-  static constexpr bool kScalesSums = kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> &&
-                                      !has_super_blocks(kWeights) &&
-                                      (kMTiles <= 2 || kWeights == kWeightsMxfp4);
+  static constexpr bool kScalesSums = kWeights == kWeightsMxfp4 && !kScaledWeightsAreExact<T, kWeights>;
 
-  static_assert(!kScalesSums || kMTiles <= 2 || kScaleFragments == 2);
+  static_assert(!kScalesSums || kScaleFragments == 2);
   static_assert(kIn % kColumns == 0 && kTileK % kColumns == 0 && kWarpM % 16 == 0 && kStages >= 2);
 };
 
@@ -125,12 +120,7 @@ class PackedTiles {
   __device__ __forceinline__ void multiply(float (&sums)[S::kMTiles][S::kSlots][4], int step,
                                            const Scales& scales) const {
 #pragma unroll
-    for (int block = 0; block < S::kTileBlocks; ++block) {
-      if constexpr (S::kScalesSums && S::kMTiles <= 2)
-        multiply_and_scale(sums, step, block, scales);
-      else
-        scale_and_multiply(sums, step, block, scales);
-    }
+    for (int block = 0; block < S::kTileBlocks; ++block) multiply(sums, step, block, scales);
   }
   /// Calls with token, output and sum of each of the tile that exists.
   template <class Call>
@@ -208,49 +198,21 @@ class PackedTiles {
     if constexpr (S::kZeros) return Word::bias(Word::kZero + scales.zeros[block][n][i]);
     return Word::bias(Word::kZero);
   }
-  /// Scales the sums of groups.
-  __device__ __forceinline__ void multiply_and_scale(float (&sums)[S::kMTiles][S::kSlots][4], int step,
-                                                     int block, const Scales& scales) const {
-    unsigned a[S::kFragments][S::kMTiles][4];
-#pragma unroll
-    for (int f = 0; f < S::kFragments; ++f)
-#pragma unroll
-      for (int m = 0; m < S::kMTiles; ++m) load_fragment(a[f][m], step, block, m, f);
-#pragma unroll
-    for (int n = 0; n < S::kSlots; ++n) {
-      const uint4 bytes = block_of(step, block, n);
-      float partial[S::kMTiles][4] = {};
-#pragma unroll
-      for (int word = 0; word < 4; ++word) {
-        const int group = word * S::kBlockScales / 4;
-        unsigned b[Word::kPairs];
-        Word::convert(b, word_of(bytes, word), bias_of(scales, block, n, group));
-#pragma unroll
-        for (int f = 0; f < Word::kFragments; ++f)
-#pragma unroll
-          for (int m = 0; m < S::kMTiles; ++m)
-            mma_m16n8k16<T>(partial[m], a[word * Word::kFragments + f][m], b[2 * f], b[2 * f + 1]);
-        if ((word + 1) * Word::kFragments % S::kScaleFragments == 0)
-          add_scaled(sums, partial, scales, block, n, group);
-      }
-    }
-  }
-  /// Adds the sums of a group times its scales, and clears them.
+  /// Adds the sums of a group times its scales.
   __device__ __forceinline__ void add_scaled(float (&sums)[S::kMTiles][S::kSlots][4],
-                                             float (&partial)[S::kMTiles][4], const Scales& scales, int block,
-                                             int n, int group) const {
+                                             const float (&partial)[S::kMTiles][4], const Scales& scales,
+                                             int block, int n, int group) const {
 #pragma unroll
     for (int m = 0; m < S::kMTiles; ++m)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const float scale = scales.scales[block][n][i % 2][group] * Word::kScale;
         sums[m][n][i] = fmaf(scale, partial[m][i], sums[m][n][i]);
-        partial[m][i] = 0;
       }
   }
   /// Scales the weights, if groups have scales; where only fp32 holds these, the sums of a word, a group.
-  __device__ __forceinline__ void scale_and_multiply(float (&sums)[S::kMTiles][S::kSlots][4], int step,
-                                                     int block, const Scales& scales) const {
+  __device__ __forceinline__ void multiply(float (&sums)[S::kMTiles][S::kSlots][4], int step, int block,
+                                           const Scales& scales) const {
     uint4 bytes[S::kSlots];
 #pragma unroll
     for (int n = 0; n < S::kSlots; ++n) bytes[n] = block_of(step, block, n);
@@ -302,17 +264,14 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma_packed(Quant
   const int first = S::kSteps * static_cast<int>(blockIdx.z) / kSplits,
             last = S::kSteps * (static_cast<int>(blockIdx.z) + 1) / kSplits;
 
-  // The first cp.async group holds x of the first step and the weights of all kStages - 1 steps.
-#pragma unroll
-  for (int s = 0; s < kStages - 1; ++s)
-    if (first + s < last) tiles.copy_weights(first + s);
   typename PackedTiles<S>::Scales scales = {}, next_scales = {};
   tiles.load_scales(scales, first);
-  pdl_launch_dependents();
-  pdl_wait();
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) {
-    if (first + s < last) tiles.copy_x(first + s);
+    if (first + s < last) {
+      tiles.copy_x(first + s);
+      tiles.copy_weights(first + s);
+    }
     cp_async_commit();
   }
   float sums[S::kMTiles][S::kSlots][4] = {};

@@ -7,8 +7,8 @@
 //   where they are those of super-blocks (Q4_K, Q6_K), rounded to T once. Scales of rows multiply the sums.
 // PDL: the first weights are loaded before pdl_wait().
 // kSplits blocks split K and add their sums in the workspace: with many tokens x is then read less often.
+#include "kernels/common/barrier.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/linear/cp_async_loader.cuh"
 #include "kernels/linear/packed_weights.cuh"
 #include "kernels/linear/streaming_mma.cuh"
 
@@ -47,12 +47,16 @@ struct PackedSlots {
   }
 };
 
-/// Loads by kProducerThreads threads. Each of them arrives once at the full barrier of a stage.
+inline constexpr int kProducerThreads = 128;
+
+/// Loads by kProducerThreads threads. Each of them arrives once at the full barrier of a stage. The addresses
+/// of a thread differ by constants, and all copies of a stage are issued without a branch: the latency of a
+/// loop would bind.
 template <class S>
 class PackedLoader {
  public:
   __device__ __forceinline__ PackedLoader(const QuantizedLinearArgs& args, int thread)
-      : args_(args), x_{nullptr, args.x, thread} {}
+      : args_(args), thread_(thread) {}
   __device__ __forceinline__ void expect(Mbarrier*, int, bool) const {}
   __device__ __forceinline__ void load_weights(unsigned char* to, int first, int outputs, int step,
                                                Mbarrier*) const {
@@ -66,35 +70,63 @@ class PackedLoader {
       load<8, Slots::zero_bytes(S::kTileK), Slots::zero_bytes(S::kIn)>(to + kBlocks + kScales, args_.zeros,
                                                                        slot, slots, step);
   }
-  __device__ __forceinline__ void load_x(unsigned char* to, int step, Mbarrier* full) const {
-    x_.load_x(to, step, full);
+  __device__ __forceinline__ void load_x(unsigned char* to, int step, Mbarrier*) const {
+    constexpr int kVectors = S::kTileK / 8, kTokensAtOnce = kProducerThreads / kVectors;
+    const int vector = thread_ % kVectors, first = thread_ / kVectors, k = step * S::kTileK + vector * 8;
+    const bool in_row = S::kSteps * S::kTileK == S::kIn || k < S::kIn;
+    const auto* const source = static_cast<const typename S::T*>(args_.x) + first * S::kIn + k;
+#pragma unroll
+    for (int j = 0; j < ceil_div(S::kPaddedTokens, kTokensAtOnce); ++j) {
+      const int token = first + j * kTokensAtOnce;
+      if (S::kPaddedTokens % kTokensAtOnce != 0 && token >= S::kPaddedTokens) continue;
+      const bool valid = in_row && token < S::kTokens;
+      cp_async_16(to + vector / 8 * S::kXColumnTileBytes + token * 128 + (vector % 8 ^ token % 8) * 16,
+                  source + j * kTokensAtOnce * S::kIn, valid);
+    }
   }
-  __device__ __forceinline__ void commit(Mbarrier* full) const { x_.commit(full); }
+  __device__ __forceinline__ void commit(Mbarrier* full) const { cp_async_mbarrier_arrive(full); }
 
  private:
   /// Copies the part of a step, kBytes, of each slot, which has kSlotBytes; zeros beyond these.
   template <int kVector, int kBytes, long long kSlotBytes>
   __device__ __forceinline__ void load(unsigned char* to, const void* from, int first, int slots,
                                        int step) const {
-    constexpr int kVectors = kBytes / kVector;
+    constexpr int kVectors = kBytes / kVector, kMaxSlots = S::kRows / kBlockRows;
+    constexpr int kSlotsAtOnce = max_of(1, kProducerThreads / kVectors),
+                  kPasses = ceil_div(kVectors, kProducerThreads);  // of a slot
     static_assert(kBytes % kVector == 0);
-    const auto* const base = static_cast<const unsigned char*>(from);
-#pragma unroll 4
-    for (int i = x_.thread; i < slots * S::kSlotsOfUnit * kVectors; i += kProducerThreads) {
-      const int slot = i / kVectors, at = i % kVectors * kVector;
-      const long long row_slot =
-          first + slot / S::kSlotsOfUnit + slot % S::kSlotsOfUnit * (S::kOut / kBlockRows);
-      const bool valid = S::kSteps * S::kTileK == S::kIn || step * kBytes + at < kSlotBytes;
-      const auto* const source = base + (valid ? row_slot * kSlotBytes + step * kBytes + at : 0);
-      if constexpr (kVector == 16)
-        cp_async_16(to + slot * S::kSlotBytes + at, source, valid);
-      else
-        cp_async_narrow<kVector>(to + slot * S::kSlotBytes + at, source, valid);
+    const int of_first = kSlotsAtOnce == 1 ? 0 : thread_ / kVectors,
+              vector = kSlotsAtOnce == 1 ? thread_ : thread_ % kVectors;
+    const auto* const source =
+        static_cast<const unsigned char*>(from) + first * kSlotBytes + step * kBytes + vector * kVector;
+#pragma unroll
+    for (int j = 0; j < ceil_div(kMaxSlots, kSlotsAtOnce); ++j) {
+      const int slot = of_first + j * kSlotsAtOnce;
+      const long long row_slot = slot / S::kSlotsOfUnit + slot % S::kSlotsOfUnit * (S::kOut / kBlockRows);
+#pragma unroll
+      for (int pass = 0; pass < kPasses; ++pass) {
+        constexpr int kPassBytes = kProducerThreads * kVector;
+        const int at = vector * kVector + pass * kPassBytes;
+        if ((kProducerThreads % kVectors != 0 && kVectors % kProducerThreads != 0) ||
+            kMaxSlots % kSlotsAtOnce != 0)
+          if (of_first >= kSlotsAtOnce || slot >= kMaxSlots || at >= kBytes) continue;
+        const bool valid = slot < slots * S::kSlotsOfUnit &&
+                           (S::kSteps * S::kTileK == S::kIn || step * kBytes + at < kSlotBytes);
+        copy<kVector>(to + slot * S::kSlotBytes + at, source + row_slot * kSlotBytes + pass * kPassBytes,
+                      valid);
+      }
     }
+  }
+  template <int kVector>
+  static __device__ __forceinline__ void copy(unsigned char* to, const unsigned char* from, bool valid) {
+    if constexpr (kVector == 16)
+      cp_async_16(to, from, valid);
+    else
+      cp_async_narrow<kVector>(to, from, valid);
   }
 
   const QuantizedLinearArgs& args_;
-  const CpAsyncLoader<S> x_;
+  const int thread_;
 };
 
 /// The weights of a warp as operands: packed blocks, converted to T.
@@ -107,15 +139,17 @@ class PackedOperands {
   /// `first`: the first output of the group.
   __device__ __forceinline__ void begin_group(int first) {
     first_ = first;
-    if constexpr (kHasRowScales<Slots::kWeights, Slots::kGroup>)
 #pragma unroll
-      for (int i = 0; i < 2 * S::kRowTiles; ++i)
-        row_scales_[i] = row_scale<Slots::kWeights, Slots::kGroup>(args_, row(i)) * Word::kScale;
+    for (int i = 0; i < 2 * S::kRowTiles; ++i) {
+      units_[i] = 1;
+      if constexpr (kRowScales)
+        units_[i] = row_scale<Slots::kWeights, Slots::kGroup>(args_, row(i)) * Word::kScale;
+    }
   }
   /// sums += weights . x of the columns of the warp; see for_x_fragments().
   __device__ __forceinline__ void multiply(SkinnySums<S>& sums, const unsigned char* stage, int step,
                                            unsigned x, const unsigned (&norm)[S::kFragments][2],
-                                           const float* scales, bool count_squares) const {
+                                           const float* scales, bool count_squares) {
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block)
 #pragma unroll
@@ -124,9 +158,15 @@ class PackedOperands {
 #pragma unroll
         for (int i = 0; i < 2 * kRowTilesAtOnce; ++i)
           if (2 * first + i < 2 * S::kRowTiles) read(rows[i / 2][i % 2], stage, step, block, 2 * first + i);
-        [[maybe_unused]] float partial[kRowTilesAtOnce][S::kTokenTiles][4] = {};
 #pragma unroll
         for (int pair = 0; pair < Slots::kFragments / 2; ++pair) {
+          if constexpr (Slots::kScalesSums)
+            if (2 * pair % Slots::kScaleFragments == 0)
+#pragma unroll
+              for (int i = 0; i < 2 * kRowTilesAtOnce; ++i)
+                if (2 * first + i < 2 * S::kRowTiles)
+                  begin_scale(sums.d[first + i / 2], rows[i / 2][i % 2], 2 * first + i,
+                              2 * pair / Slots::kScaleFragments);
           unsigned weights[kRowTilesAtOnce][2][4];
 #pragma unroll
           for (int m = 0; m < kRowTilesAtOnce; ++m)
@@ -140,30 +180,23 @@ class PackedOperands {
 #pragma unroll
                                  for (int m = 0; m < kRowTilesAtOnce; ++m)
                                    if (first + m < S::kRowTiles)
-                                     mma_m16n8k16<T>(
-                                         Slots::kScalesSums ? partial[m][n] : sums.d[first + m][n],
-                                         {weights[m][0][2 * f], weights[m][1][2 * f],
-                                          weights[m][0][2 * f + 1], weights[m][1][2 * f + 1]},
-                                         b0, b1);
+                                     mma_m16n8k16<T>(sums.d[first + m][n],
+                                                     {weights[m][0][2 * f], weights[m][1][2 * f],
+                                                      weights[m][0][2 * f + 1], weights[m][1][2 * f + 1]},
+                                                     b0, b1);
                                });
-          if constexpr (Slots::kScalesSums)
-            if ((2 * pair + 2) % Slots::kScaleFragments == 0)
-#pragma unroll
-              for (int m = 0; m < kRowTilesAtOnce; ++m)
-                if (first + m < S::kRowTiles)
-                  add_scaled(sums.d[first + m], partial[m], rows[m], 2 * pair / Slots::kScaleFragments);
         }
       }
   }
-  /// Scales the rows.
+  /// Makes the sums multiples of 1.
   __device__ __forceinline__ void end_group(SkinnySums<S>& sums) const {
-    if constexpr (kHasRowScales<Slots::kWeights, Slots::kGroup>)
+    if constexpr (kRowScales || Slots::kScalesSums)
 #pragma unroll
       for (int m = 0; m < S::kRowTiles; ++m)
 #pragma unroll
         for (int n = 0; n < S::kTokenTiles; ++n)
 #pragma unroll
-          for (int i = 0; i < 4; ++i) sums.d[m][n][i] *= row_scales_[2 * m + i / 2];
+          for (int i = 0; i < 4; ++i) sums.d[m][n][i] *= units_[2 * m + i / 2];
   }
 
  private:
@@ -172,17 +205,22 @@ class PackedOperands {
   using Word = typename Slots::Word;
   static constexpr int kBlocks = S::kFragments / Slots::kFragments;  // of a warp in a stage
   static constexpr int kRowTilesAtOnce = min_of(S::kRowTiles, 2);
+  static constexpr bool kRowScales = kHasRowScales<Slots::kWeights, Slots::kGroup>;
 
   static_assert(S::kFragments % Slots::kFragments == 0);
 
   /// A lane's part of a block.
   struct PackedRow {
-    uint4 bytes;
+    unsigned words[4];
     BlockScales<Slots::kWeights, Slots::kGroup, Slots::kScales> scales;
     signed char zeros[Slots::kScales];
 
-    __device__ __forceinline__ unsigned word(int i) const {
-      return i == 0 ? bytes.x : i == 1 ? bytes.y : i == 2 ? bytes.z : bytes.w;
+    /// Makes the weights of a group 0.
+    __device__ __forceinline__ void clear(int group) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (i * Slots::kScales / 4 == group) words[i] = Slots::kWeights == kWeightsInt4 ? 0x88888888u : 0;
+      zeros[group] = 0;
     }
   };
 
@@ -197,7 +235,10 @@ class PackedOperands {
     const int lane = threadIdx.x % 32, column = (block_ + block) * Slots::kColumns;
     const unsigned char* const slot = stage + (slot_ + i) * S::kSlotBytes;
     const unsigned char* const scales = slot + Slots::block_bytes(S::kTileK);
-    to.bytes = *reinterpret_cast<const uint4*>(slot + (block_ + block) * kBlockBytes + lane * 16);
+    const auto words =
+        load_vec<4>(reinterpret_cast<const unsigned*>(slot + (block_ + block) * kBlockBytes + lane * 16));
+#pragma unroll
+    for (int w = 0; w < 4; ++w) to.words[w] = words[w];
     if constexpr (Slots::kHasScales)
       to.scales.read(scales, column, lane / 4);
     else if constexpr (Slots::kGroup != 0)
@@ -216,34 +257,37 @@ class PackedOperands {
       const int word = pair * (4 / kPairs) + i, group = 2 * pair / Slots::kScaleFragments;
       unsigned bias = Word::bias(Word::kZero);
       if constexpr (Slots::kZeros) bias = Word::bias(Word::kZero + row.zeros[group]);
-      Word::convert(reinterpret_cast<unsigned(&)[kPairs]>(pairs[i * kPairs]), row.word(word), bias);
+      Word::convert(reinterpret_cast<unsigned(&)[kPairs]>(pairs[i * kPairs]), row.words[word], bias);
     }
     if constexpr (Slots::kGroup != 0 && !Slots::kScalesSums)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         pairs[i] = row.scales.template multiply<T>(pairs[i], (2 * pair + i / 2) / Slots::kScaleFragments);
   }
-  /// Adds the sums of a group times its scales, and clears them.
-  __device__ __forceinline__ void add_scaled(float (&sums)[S::kTokenTiles][4],
-                                             float (&partial)[S::kTokenTiles][4], const PackedRow (&rows)[2],
-                                             int group) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float scale = rows[half].scales[group] * Word::kScale;
-#pragma unroll
-      for (int n = 0; n < S::kTokenTiles; ++n)
-#pragma unroll
-        for (int i = 2 * half; i < 2 * half + 2; ++i) {
-          sums[n][i] = fmaf(scale, partial[n][i], sums[n][i]);
-          partial[n][i] = 0;
-        }
+  /// Makes the sums of slot i multiples of the scale of a group, whose products are added next.
+  __device__ __forceinline__ void begin_scale(float (&sums)[S::kTokenTiles][4], PackedRow& row, int i,
+                                              int group) {
+    float scale = row.scales[group];
+    // Scales of 8 bits of exponent: products beyond have no part in a sum that T holds.
+    if constexpr (is_same<typename decltype(row.scales)::Scale, float> || Slots::kWeights == kWeightsMxfp4)
+      scale = copysignf(fminf(fmaxf(fabsf(scale), scale == 0 ? 0 : 0x1p-60f), 0x1p60f), scale);
+    if (scale == 0) {
+      scale = 1;
+      row.clear(group);
     }
+    scale *= Word::kScale;
+    const float ratio = __fdividef(units_[i], scale);
+    units_[i] = scale;
+#pragma unroll
+    for (int n = 0; n < S::kTokenTiles; ++n)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) sums[n][i % 2 * 2 + j] *= ratio;
   }
 
   const QuantizedLinearArgs& args_;
   const int slot_, block_;  // the first of this warp
   int first_ = 0;
-  float row_scales_[2 * S::kRowTiles];
+  float units_[2 * S::kRowTiles];  // what the sums of a slot are multiples of
 };
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,

@@ -166,8 +166,7 @@ Variant mma_packed() {
                      {"warps_m", {1, 2}, "warps along the tokens"},
                      {"warps_n", {2, 4}, "warps along the output rows"},
                      {"stages", {2, 3, 4}, "stages of the pipeline"},
-                     {"splits", {1, 2, 4, 8, 16}, "blocks of a tile, which split K"},
-                     pdl_parameter()},
+                     {"splits", {1, 2, 4, 8, 16}, "blocks of a tile, which split K"}},
       .derived = {kBlockColumns,
                   {"grid_tiles", "ceil_div(tokens, tile_m) * ceil_div(out, tile_n)", "tiles of the output"},
                   {"partial_offset", "256 * ceil_div(4 * grid_tiles, 256)",
@@ -181,7 +180,6 @@ Variant mma_packed() {
            // At most half a tile is padding; many tokens take large tiles.
            "tile_m < 2 * tokens || tile_m == 16", "2 * tile_m >= min(tokens, 64)",
            "tile_m * tile_n <= warps_m * warps_n * 32 * 64", "shared_bytes <= shared_per_block",
-           "pdl == 0 || tokens <= 64", kPdlConstraint,
            // A split has a whole pipeline of steps, and the device no more blocks than it can use.
            "splits == 1 || (splits * stages * tile_k <= in && grid_tiles * (splits // 2) < 4 * sms)"},
       .limits = {.shared_bytes = "shared_bytes"},
@@ -193,8 +191,7 @@ Variant mma_packed() {
                       "{partial_offset}>",
                   .geometry = {.grid = {"ceil_div(tokens, tile_m)", "ceil_div(out, tile_n)", "splits"},
                                .block = {"32 * warps_m * warps_n"},
-                               .shared_bytes = "shared_bytes",
-                               .pdl = "pdl"}}},
+                               .shared_bytes = "shared_bytes"}}},
       .workspace = "splits == 1 ? 0 : partial_offset + 4 * splits * tokens * out",
   };
 }

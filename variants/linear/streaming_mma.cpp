@@ -6,12 +6,14 @@
 namespace warptune {
 namespace {
 
-std::vector<Parameter> parameters(std::vector<std::int64_t> rows) {
+std::vector<Parameter> parameters(std::vector<std::int64_t> rows,
+                                  std::vector<std::int64_t> warps_k = {1, 2, 4, 8},
+                                  std::vector<std::int64_t> tile_k = {64, 128, 256, 512}) {
   return {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
           {"warps_m", {1, 2, 4, 8}, "consumer warps along the weight rows"},
-          {"warps_k", {1, 2, 4, 8}, "consumer warps that split the columns of a tile"},
+          {"warps_k", std::move(warps_k), "consumer warps that split the columns of a tile"},
           {"rows", std::move(rows), "weight rows of a tile"},
-          {"tile_k", {64, 128, 256, 512}, "columns of a tile"},
+          {"tile_k", std::move(tile_k), "columns of a tile"},
           {"stages", {2, 3, 4, 6, 8, 12}, "stages of the pipeline"},
           {"resident_x",
            {0, 1},
@@ -40,7 +42,7 @@ std::vector<DerivedValue> derived(const Expression& blocks_k, const Expression& 
 std::vector<Expression> constraints(const Expression& blocks_k, const Expression& bytes) {
   return {kNoSplitNorm, "tokens > 1 && tokens <= 64",
           // Row numbers have 32 bits.
-          "weight_rows <= 2147480000", "warps_m * warps_k in [4, 8]", "rows % (16 * warps_m) == 0",
+          "weight_rows <= 2147480000", "warps_m * warps_k in [4, 8, 16]", "rows % (16 * warps_m) == 0",
           // With many tokens a B fragment serves two m16 tiles or more.
           "tokens <= 16 || rows >= 32 * warps_m",
           // 68 KB.
@@ -159,7 +161,7 @@ Variant mma_packed_cp_async() {
       .idea =
           "2 to 64 tokens, quantized weights: as mma_cp_async, weights are converted in registers in front "
           "of mma.sync.",
-      .parameters = parameters({16, 32, 64, 96, 128, 192, 256}),
+      .parameters = parameters({16, 32, 48, 64, 96, 128, 192, 256}, {1, 2, 4}, {128, 256, 512}),
       .derived =
           {{"block_columns", "weights in [int8, fp8, q6_k] ? 64 : 128",
             "columns of a block of packed weights"},
@@ -171,7 +173,7 @@ Variant mma_packed_cp_async() {
             "? 144 * tile_k // 256 : (weights in [nvfp4, mxfp4] ? 8 : 16) * tile_k // max(group, 1)) + "
             "zeros * 8 * tile_k // max(group, 1), 16)",
             "bytes of eight rows of weights in a stage, with their scales and zero points"}},
-      .constraints = constraints("splits", 30000),
+      .constraints = constraints("splits", "tokens <= 16 ? 30000 : 16000"),
       .limits = kLimits,
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {
@@ -183,10 +185,7 @@ Variant mma_packed_cp_async() {
            .geometry = geometry(1, 128)}}};
   for (const DerivedValue& value : derived("splits", "128 * ceil_div(rows / 8 * slot_bytes, 128)"))
     v.derived.push_back(value);
-  v.derived.push_back({"registers",
-                       "rows / warps_m * padded_tokens / 32 + "
-                       "(group != 0 && weights not in [nvfp4, q4_k, q6_k] ? min(rows / warps_m, 32) * "
-                       "padded_tokens / 32 : 0) + 88",
+  v.derived.push_back({"registers", "rows / warps_m * padded_tokens / 32 + padded_tokens / 4 + 72",
                        "registers of a consumer, estimated"});
   add_splits(v);
   v.parameters.push_back(pdl_parameter());
