@@ -269,6 +269,30 @@ const auto kArgmaxName = [](const auto& shown) { return std::string(shown.param.
 INSTANTIATE_TEST_SUITE_P(Weights, LinearArgmax, ::testing::ValuesIn(kArgmaxCases), kArgmaxName);
 INSTANTIATE_TEST_SUITE_P(Weights, GpuLinearArgmax, ::testing::ValuesIn(kArgmaxCases), kArgmaxName);
 
+/// Scales of groups, and zero points, of many sizes. Some scales are 0, all of every eighth row: a kernel
+/// that keeps sums in units of a scale divides by it.
+class LinearScales : public Linear {
+ protected:
+  static OpEntry entry() {
+    return with_input(find_op("linear"), "scales", [](const Problem&, std::int64_t i) {
+      static constexpr float kScales[] = {0.0625f, -0.25f, 0, 0x1p-24f, 0.01f, 0, -0.002f, 0x1p-14f, 0.125f};
+      return i % 8 == 3 ? 0 : kScales[i % std::ssize(kScales)];
+    });
+  }
+};
+class GpuLinearScales : public LinearScales {};
+TEST_P(LinearScales, HostVariantsMatchTheReference) { check_host_variants(entry(), GetParam(), kFloats); }
+TEST_P(GpuLinearScales, CudaVariantsMatchTheReference) {
+  check_cuda_variants(entry(), GetParam(), kFloats, 32);
+}
+const auto kScaledProblems = ::testing::Values(
+    quantized("1", "512", "40", "int4", "32"), quantized("2", "768", "24", "int4", "128", {{"zeros", "yes"}}),
+    quantized("17", "1024", "72", "int4", "32", {{"zeros", "yes"}}),
+    quantized("40", "512", "264", "int4", "128", {{"epilogue", "add"}}),
+    quantized("12", "512", "136", "int8", "64"), quantized("20", "512", "300", "fp8", "128"));
+INSTANTIATE_TEST_SUITE_P(Quantized, LinearScales, kScaledProblems, shape_name);
+INSTANTIATE_TEST_SUITE_P(Quantized, GpuLinearScales, kScaledProblems, shape_name);
+
 /// The weights of this GEMM serve as those of the next one.
 template <class T>
 Args with_next(const Args& bound, std::int64_t rows, std::int64_t row_bytes) {
