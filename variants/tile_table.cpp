@@ -185,8 +185,26 @@ std::vector<Tile> tile_rows() {
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens <= 8",
            "blocks_per_sm=1 warps<=16 tiles=1 stages<=6 cluster_k<=in*tokens>65536?2:1 pdl<=1",
            quantized_h200),
-      tile("linear", "gemv_packed", "tokens <= 8", "warps<=in>=4096?16:8 tiles=1 unroll<=2 pdl<=1",
-           quantized_h200),
+      tile("linear", "gemv_packed", "tokens <= 4 || (tokens <= 8 && " + rows_per_sm("swiglu") + " <= 48)",
+           "warps<=in>=4096?16:8 tiles=1 unroll<=2 pdl<=1", quantized_h200),
+      tile("linear", "mma_packed_cp_async",
+           "tokens <= 32 && " + rows_per_sm("swiglu") + " <= 128 && (has_wgmma == 0 || (tokens <= 16 && " +
+               rows_per_sm("swiglu") + " <= 48))",
+           "blocks_per_sm=1 warps_m<=" + kRowsPerSm + "<=32?2:" + kRowsPerSm +
+               "<=48?1:2 warps_k<=tokens<=16?4:2 rows<=" + kRowsPerSm + "<=32?32:" + kRowsPerSm +
+               "<=48?48:" + kRowsPerSm + "<=64?64:" + kRowsPerSm +
+               "<=96?96:128 tile_k<=512 stages<=tokens<=16?4:2 resident_x=no splits=1 pdl<=1",
+           quantized_sm_80),
+      tile("linear", "mma_packed_cp_async",
+           "has_wgmma == 0 && 32 < tokens <= 64 && " + rows_per_sm("swiglu") + " <= 128",
+           "blocks_per_sm=1 warps_m<=" + kRowsPerSm + "<=64?2:4 warps_k<=" + kRowsPerSm +
+               "<=64?2:1 rows<=" + kRowsPerSm +
+               "<=64?64:128 tile_k<=256 stages<=2 resident_x=no splits<=" + kRowsPerSm + "<=48?2:1 pdl<=1",
+           quantized_sm_80),
+      tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 64",
+           "blocks_per_sm=1 warps_m<=8 warps_k=1 rows=256 tile_k<=256 stages<=tokens<=32?3:2 resident_x=no "
+           "splits=1 pdl<=1",
+           quantized_sm_80),
       tile("linear", "wgmma_packed",
            "has_wgmma && tokens > 8 && tokens <= 16 && out > 16 * sms && out <= 112 * sms",
            "tile_tokens=16 rows=64 tile_k<=256 stages<=3 warpgroups=1 cluster_k<=out<=48*sms?4:2 cluster_m=1 "
@@ -207,20 +225,6 @@ std::vector<Tile> tile_rows() {
           quantized_h100),
       tile("linear", "naive", "activations == fp8 && has_wgmma == 0", "block=256",
            "no other variant without wgmma"),
-      tile("linear", "mma_packed_cp_async", "tokens <= 32 && " + rows_per_sm("swiglu") + " <= 128",
-           "blocks_per_sm=1 warps_m<=" + kRowsPerSm + "<=32?1:2 warps_k<=tokens<=16?4:2 rows<=" + kRowsPerSm +
-               "<=32?32:" + kRowsPerSm + "<=64?64:" + kRowsPerSm +
-               "<=96?96:128 tile_k<=512 stages<=tokens<=16?3:2 resident_x=no splits=1 pdl<=1",
-           quantized_sm_80),
-      tile("linear", "mma_packed_cp_async", "32 < tokens <= 64 && " + rows_per_sm("swiglu") + " <= 128",
-           "blocks_per_sm=1 warps_m<=" + kRowsPerSm + "<=64?2:4 warps_k<=" + kRowsPerSm +
-               "<=64?2:1 rows<=" + kRowsPerSm +
-               "<=64?64:128 tile_k<=256 stages<=2 resident_x=no splits<=" + kRowsPerSm + "<=48?2:1 pdl<=1",
-           quantized_sm_80),
-      tile("linear", "mma_packed_cp_async", "tokens <= 64",
-           "blocks_per_sm=1 warps_m<=8 warps_k=1 rows=256 tile_k<=256 stages<=tokens<=32?3:2 resident_x=no "
-           "splits=1 pdl<=1",
-           quantized_sm_80),
       tile("linear", "mma_packed", 1,
            "tile_m<=128 tile_n=128 tile_k<=128 warps_m<=2 warps_n=4 stages<=3 splits=1",
            "CUTLASS's 128 x 128 of sm_80"),

@@ -307,7 +307,7 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsK + kProducerThreads, kBl
   if (thread >= 0) {
     SkinnyProducer<S, PackedLoader<S>> producer({args, thread}, shared);
 #if __CUDA_ARCH__ >= 900
-    producer.load_first_weights();
+    producer.load_first_weights(ceil_div(kStages, 2));
 #endif
     pdl_wait();
     producer.load_rest();

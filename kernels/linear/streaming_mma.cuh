@@ -40,8 +40,8 @@ class SkinnyProducer {
 
   /// The weights of the first stages, which no kernel writes: before pdl_wait(), and before the barrier that
   /// makes the mbarriers visible to other threads.
-  __device__ __forceinline__ void load_first_weights() {
-    loaded_ = min(S::kStages, total_);
+  __device__ __forceinline__ void load_first_weights(int stages = S::kStages) {
+    loaded_ = min(stages, total_);
     for (int i = 0; i < loaded_; ++i) load_weights();
   }
   __device__ __forceinline__ void load_rest() {
