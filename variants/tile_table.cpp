@@ -187,23 +187,23 @@ std::vector<Tile> tile_rows() {
            quantized_h200),
       tile("linear", "gemv_packed", "tokens <= 4 || (tokens <= 8 && " + rows_per_sm("swiglu") + " <= 48)",
            "warps<=in>=4096?16:8 tiles=1 unroll<=2 pdl<=1", quantized_h200),
+      // A group of rows per block, or several of about 96.
+      tile(
+          "linear", "mma_packed_cp_async",
+          "has_wgmma == 0 && 16 < tokens <= 32 && 128 < " + rows_per_sm("swiglu") + " <= 256",
+          "blocks_per_sm=1 warps_m<=8 warps_k=1 rows=256 tile_k<=256 stages<=3 resident_x=no splits=1 pdl<=1",
+          quantized_sm_80),
       tile("linear", "mma_packed_cp_async",
-           "tokens <= 32 && " + rows_per_sm("swiglu") + " <= 128 && (has_wgmma == 0 || (tokens <= 16 && " +
-               rows_per_sm("swiglu") + " <= 48))",
-           "blocks_per_sm=1 warps_m<=" + kRowsPerSm + "<=32?2:" + kRowsPerSm +
-               "<=48?1:2 warps_k<=tokens<=16?4:2 rows<=" + kRowsPerSm + "<=32?32:" + kRowsPerSm +
-               "<=48?48:" + kRowsPerSm + "<=64?64:" + kRowsPerSm +
-               "<=96?96:128 tile_k<=512 stages<=tokens<=16?4:2 resident_x=no splits=1 pdl<=1",
-           quantized_sm_80),
-      tile("linear", "mma_packed_cp_async",
-           "has_wgmma == 0 && 32 < tokens <= 64 && " + rows_per_sm("swiglu") + " <= 128",
-           "blocks_per_sm=1 warps_m<=" + kRowsPerSm + "<=64?2:4 warps_k<=" + kRowsPerSm +
-               "<=64?2:1 rows<=" + kRowsPerSm +
-               "<=64?64:128 tile_k<=256 stages<=2 resident_x=no splits<=" + kRowsPerSm + "<=48?2:1 pdl<=1",
+           "tokens <= 32 && (has_wgmma == 0 || (tokens <= 16 && " + rows_per_sm("swiglu") + " <= 48))",
+           "blocks_per_sm=1 warps_m<=32<" + kRowsPerSm + "<=48?1:2 warps_k<=tokens<=16?4:2 rows<=" +
+               kRowsPerSm + "<=32?32:" + kRowsPerSm + "<=48?48:" + kRowsPerSm + "<=64?64:" + kRowsPerSm +
+               "<=96?96:" + kRowsPerSm + "<=128?128:" + kRowsPerSm + "<=192?96:" + kRowsPerSm +
+               "<=256?128:96 tile_k<=512 stages<=tokens<=16?4:2 resident_x=no splits=1 pdl<=1",
            quantized_sm_80),
       tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 64",
-           "blocks_per_sm=1 warps_m<=8 warps_k=1 rows=256 tile_k<=256 stages<=tokens<=32?3:2 resident_x=no "
-           "splits=1 pdl<=1",
+           "blocks_per_sm=1 warps_m<=64<" + kRowsPerSm + "<=256?4:2 warps_k<=64<" + kRowsPerSm +
+               "<=256?1:2 rows<=" + kRowsPerSm + "<=64?64:" + kRowsPerSm +
+               "<=256?128:96 tile_k<=256 stages<=2 resident_x=no splits<=" + kRowsPerSm + "<=48?2:1 pdl<=1",
            quantized_sm_80),
       tile("linear", "wgmma_packed",
            "has_wgmma && tokens > 8 && tokens <= 16 && out > 16 * sms && out <= 112 * sms",
@@ -311,7 +311,7 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
           Assignment{
               {"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", weights}, {"group", group}});
   add("linear", Assignment{{"tokens", 1}, {"in", 11008}, {"out", 4096}, {"weights", 2}, {"group", 128}});
-  add("linear", Assignment{{"tokens", 64}, {"in", 4096}, {"out", 28672}, {"weights", 2}, {"group", 128}});
+  add("linear", Assignment{{"tokens", 32}, {"in", 4096}, {"out", 22016}, {"weights", 2}, {"group", 128}});
   for (const std::int64_t tokens : {128, 512, 4096})
     add("linear",
         Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", 3}, {"activations", 1}});

@@ -2,10 +2,13 @@
 // weights and x by cp.async (sm_80).
 // Loads: all lanes of four producer warps, 16 bytes each. A slot of a stage has its packed blocks, then its
 //   scales and zero points, all as they lie in memory.
-// Arithmetic: weights are converted in registers, two row tiles at a time (kRowTilesAtOnce). Scales of groups
-//   multiply the sums of their columns, in fp32. They multiply the weights where that is exact (fp4), and
-//   where they are those of super-blocks (Q4_K, Q6_K), rounded to T once. Scales of rows multiply the sums.
-// PDL: the first weights are loaded before pdl_wait().
+// Arithmetic: weights are converted in registers, two row tiles at a time (kRowTilesAtOnce). A sum is a
+//   multiple of the scale of the current group, so unscaled products are added to it and no second set of
+//   accumulators is needed; at a new group it is multiplied by the ratio of the scales, in fp32. Scales
+//   multiply the weights where that is exact (fp4), and where they are those of super-blocks (Q4_K, Q6_K),
+//   rounded to T once. Scales of rows multiply the sums.
+// PDL: half of the stages get their weights before pdl_wait(): loads are served in order, so more would delay
+//   x.
 // kSplits blocks split K and add their sums in the workspace: with many tokens x is then read less often.
 #include "kernels/common/barrier.cuh"
 #include "kernels/common/pdl.cuh"
@@ -188,7 +191,7 @@ class PackedOperands {
         }
       }
   }
-  /// Makes the sums multiples of 1.
+  /// Multiplies the sums by their units.
   __device__ __forceinline__ void end_group(SkinnySums<S>& sums) const {
     if constexpr (kRowScales || Slots::kScalesSums)
 #pragma unroll
@@ -264,12 +267,14 @@ class PackedOperands {
       for (int i = 0; i < 4; ++i)
         pairs[i] = row.scales.template multiply<T>(pairs[i], (2 * pair + i / 2) / Slots::kScaleFragments);
   }
-  /// Makes the sums of slot i multiples of the scale of a group, whose products are added next.
+  /// Makes the scale of a group, whose products are added next, the unit of the sums of slot i. Where it is 0
+  /// the unit is 1, and the weights are 0.
   __device__ __forceinline__ void begin_scale(float (&sums)[S::kTokenTiles][4], PackedRow& row, int i,
                                               int group) {
     float scale = row.scales[group];
-    // Scales of 8 bits of exponent: products beyond have no part in a sum that T holds.
-    if constexpr (is_same<typename decltype(row.scales)::Scale, float> || Slots::kWeights == kWeightsMxfp4)
+    // Keeps the ratio finite where scales have the range of fp32. Beside others, such small scales add
+    // nothing to a sum, and with such large ones it overflows T.
+    if constexpr (Slots::kWeights == kWeightsFp8 || Slots::kWeights == kWeightsMxfp4)
       scale = copysignf(fminf(fmaxf(fabsf(scale), scale == 0 ? 0 : 0x1p-60f), 0x1p60f), scale);
     if (scale == 0) {
       scale = 1;
@@ -287,7 +292,7 @@ class PackedOperands {
   const QuantizedLinearArgs& args_;
   const int slot_, block_;  // the first of this warp
   int first_ = 0;
-  float units_[2 * S::kRowTiles];  // what the sums of a slot are multiples of
+  float units_[2 * S::kRowTiles];  // of the sums of each slot
 };
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
