@@ -20,6 +20,14 @@ const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0"
 /// Weight rows per SM. Texts of configurations have the numbers of labels.
 std::string rows_per_sm(const std::string& swiglu) { return "((epilogue==" + swiglu + "?2:1)*out/sms)"; }
 const std::string kRowsPerSm = rows_per_sm("2");
+/// The smallest tile of at most 128 rows that holds the rows of an SM, or an equal part of them.
+std::string group_rows() {
+  std::string rows = "96";
+  for (const auto& [most, tile] :
+       {std::pair{256, 128}, {192, 96}, {128, 128}, {96, 96}, {64, 64}, {48, 48}, {32, 32}})
+    rows = kRowsPerSm + "<=" + std::to_string(most) + "?" + std::to_string(tile) + ":" + rows;
+  return rows;
+}
 
 Tile tile(std::string op, std::string variant, Expression when, std::string config, std::string source,
           std::string measured_on = {}) {
@@ -196,9 +204,7 @@ std::vector<Tile> tile_rows() {
       tile("linear", "mma_packed_cp_async",
            "tokens <= 32 && (has_wgmma == 0 || (tokens <= 16 && " + rows_per_sm("swiglu") + " <= 48))",
            "blocks_per_sm=1 warps_m<=32<" + kRowsPerSm + "<=48?1:2 warps_k<=tokens<=16?4:2 rows<=" +
-               kRowsPerSm + "<=32?32:" + kRowsPerSm + "<=48?48:" + kRowsPerSm + "<=64?64:" + kRowsPerSm +
-               "<=96?96:" + kRowsPerSm + "<=128?128:" + kRowsPerSm + "<=192?96:" + kRowsPerSm +
-               "<=256?128:96 tile_k<=512 stages<=tokens<=16?4:2 resident_x=no splits=1 pdl<=1",
+               group_rows() + " tile_k<=512 stages<=tokens<=16?4:2 resident_x=no splits=1 pdl<=1",
            quantized_sm_80),
       tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 64",
            "blocks_per_sm=1 warps_m<=64<" + kRowsPerSm + "<=256?4:2 warps_k<=64<" + kRowsPerSm +
