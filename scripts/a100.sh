@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tunes on an A100 and packs what is to be sent back: checks the device, measures its peaks, tunes configs/a100.yaml
-# within a time budget, decodes two models at three batch sizes with checks, compares the winners with the prediction,
+# within a time budget, decodes two models in two formats at three batch sizes with checks, compares the winners with the prediction,
 # writes the report. What the memory of the device does not hold is left out, with a line.
 # Run it again to go on: what has a row is not measured again.
 # usage: scripts/a100.sh [--budget 4h] [--out DIR] [--lock-clocks SM[,MEMORY]] [--as sm_80] [--record DIR]
@@ -8,7 +8,7 @@
 # --as sm_80 rehearses all of it on a newer GPU, whose rows are of a device of their own, such as h100-as-sm_80.
 # --record DIR also copies winners, steps, decode rows and device facts to DIR/<device>.
 # Environment: DEVICE (cuda:0), CONFIG (configs/a100.yaml), MODELS (llama2-7b llama3-8b: presets or folders of
-# checkpoints), BATCHES (1 8 64), PROMPT_LEN (480), STEPS (32), CHECK_STEPS (32), BUDGET (4h), OUT (out/a100),
+# checkpoints), WEIGHTS (same int4: formats of the weights), BATCHES (1 8 64), PROMPT_LEN (480), STEPS (32), CHECK_STEPS (32), BUDGET (4h), OUT (out/a100),
 # WARPTUNE (build/warptune). The sweep tunes the steps of these models, batches and lengths.
 set -euo pipefail
 fail() { echo "a100: $1" >&2; exit 2; }
@@ -131,12 +131,16 @@ for model in $models; do
   source=(--preset "$model")
   [ ! -d "$model" ] || source=(--model "$model")
   for batch in ${BATCHES:-1 8 64}; do
-    name=decode-$(basename "$model")-$batch
-    check=(--check-baseline "${CHECK_STEPS:-32}")
-    ((batch == 1)) || check+=(--check-steps-only)  # naive kernels take minutes for many prompts
-    step "$name" "$warptune" decode "${source[@]}" "${on[@]}" --out "$out" --wisdom "$wisdom" -v --if-fits \
-      --batch "$batch" --prompt-len "${PROMPT_LEN:-480}" --steps "${STEPS:-32}" "${check[@]}" ||
-      failed "decoding $model at batch $batch failed ($logs/$name.log)"
+    for weights in ${WEIGHTS:-same int4}; do
+      name=decode-$(basename "$model")-$batch
+      format=()
+      [ "$weights" = same ] || { format=(--weights "$weights") && name+=-$weights; }
+      check=(--check-baseline "${CHECK_STEPS:-32}")
+      ((batch == 1)) || check+=(--check-steps-only)  # naive kernels take minutes for many prompts
+      step "$name" "$warptune" decode "${source[@]}" "${format[@]}" "${on[@]}" --out "$out" --wisdom "$wisdom" -v \
+        --if-fits --batch "$batch" --prompt-len "${PROMPT_LEN:-480}" --steps "${STEPS:-32}" "${check[@]}" ||
+        failed "decoding $model at batch $batch failed ($logs/$name.log)"
+    done
   done
 done
 [ ${#as[@]} -gt 0 ] || step compare python3 scripts/predict_a100.py --compare "$wisdom" ||

@@ -221,11 +221,14 @@ bool ModelProblems::can_split_norm() const {
 }
 std::vector<Fusion> ModelProblems::fusions(std::int64_t tokens) const {
   if (tokens > kMaxFusedTokens) return {};
-  const bool swiglu = can_fuse_swiglu();
+  const bool norm = can_fuse_norm() && tokens <= kMaxFusedNormTokens, splits = tokens > 1 && can_split_norm();
   std::vector<Fusion> fusions;
-  if (swiglu) fusions.push_back({.swiglu = true});
-  if (can_fuse_norm() && tokens <= kMaxFusedNormTokens) fusions.push_back({.norm = true, .swiglu = swiglu});
-  if (tokens > 1 && can_split_norm()) fusions.push_back({.swiglu = swiglu, .split_norm = true});
+  for (const bool swiglu : {true, false}) {
+    if (swiglu && !can_fuse_swiglu()) continue;
+    if (swiglu) fusions.push_back({.swiglu = true});
+    if (norm) fusions.push_back({.norm = true, .swiglu = swiglu});
+    if (splits) fusions.push_back({.swiglu = swiglu, .split_norm = true});
+  }
   return fusions;
 }
 bool ModelProblems::can_fuse_o(std::int64_t batch) const {

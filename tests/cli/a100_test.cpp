@@ -35,17 +35,19 @@ std::string trial(const fs::path& folder, const std::string& program) {
   const std::string model = std::string(SOURCE_ROOT) + "/tests/data/golden/gqa";
   std::ofstream(folder / "sweep.yaml")
       << "device: host\ndtypes: fp32\nsampling: {min_samples: 6, max_time: 0.002}\nfinalists: 2\nmodels:\n"
-      << "  - {model: " << model << ", batch: [1, 2], context: 64, cache: hot, max_configs: 1}\n"
-      << "  - {model: " << model << ", batch: [1, 2], prompt_len: 4, cache: hot, max_configs: 1}\n"
-      << "steps:\n  - {model: " << model << ", batch: [1, 2], context: 64}\n";
+      << "  - {model: " << model << ", batch: [1, 2], context: 64, weights: &weights [same, int8]"
+      << ", cache: hot, max_configs: 1}\n"
+      << "  - {model: " << model
+      << ", batch: [1, 2], prompt_len: 4, weights: *weights, cache: hot, max_configs: 1}\n"
+      << "steps:\n  - {model: " << model << ", batch: [1, 2], context: 64, weights: *weights}\n";
   fs::create_directories(folder / "giant");
   std::ofstream(folder / "giant/config.json")
       << R"({"model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 1000,)"
          R"("num_attention_heads": 64, "vocab_size": 32000, "rms_norm_eps": 1e-5})";
   return "DEVICE=host CONFIG=" + (folder / "sweep.yaml").string() + " MODELS='" + model + " " +
          (folder / "giant").string() +
-         "' BATCHES='1 2' PROMPT_LEN=4 STEPS=2 CHECK_STEPS=2 WARPTUNE=" + program + " " + kScript +
-         " --out " + (folder / "out").string();
+         "' WEIGHTS='same int8' BATCHES='1 2' PROMPT_LEN=4 STEPS=2 CHECK_STEPS=2 WARPTUNE=" + program + " " +
+         kScript + " --out " + (folder / "out").string();
 }
 
 std::size_t lines_of(const fs::path& path) {
@@ -71,10 +73,12 @@ TEST(A100, TheWholePathEndsWithAnArchiveAndRunsAgain) {
         "out/host/device.json", "out/host/decode.csv", "out/logs/tune.log", "out/logs/device.log"})
     EXPECT_NE(packed.text.find(name), std::string::npos) << name << " is not in\n" << packed.text;
   const auto decode = read_csv(folder / "out/host/decode.csv");
-  ASSERT_EQ(decode.size(), 2u) << first.text;
-  EXPECT_EQ(decode[0].at("check"), "pass");
-  EXPECT_EQ(decode[1].at("check"), "pass-steps");
-  for (const auto& row : decode) EXPECT_EQ(row.at("plan_set"), "step") << "batch " << row.at("batch");
+  ASSERT_EQ(decode.size(), 4u) << first.text;
+  for (const auto& row : decode)
+    EXPECT_EQ(row.at("check"), row.at("batch") == "1" ? "pass" : "pass-steps") << row.at("plan_set");
+  for (std::size_t i = 0; i < decode.size(); ++i)
+    EXPECT_EQ(decode[i].at("plan_set"), i % 2 == 0 ? "step" : "step+weights=int8")
+        << "batch " << decode[i].at("batch");
   EXPECT_NE(first.text.find("the run is left out: giant needs "), std::string::npos) << first.text;
   const std::size_t rows = lines_of(folder / "out/host/sweep.csv");
 
@@ -106,18 +110,20 @@ TEST(A100, TheShippedSweepTunesEveryProblemOfTheRunsThatFollow) {
   const DType dtype = default_dtype(Backend::cuda);
   std::size_t problems = 0;
   for (const std::string& model : default_of(script, "MODELS"))
-    for (const std::string& batch : default_of(script, "BATCHES")) {
-      const ModelConfig& config = preset(model);
-      const int sequences = std::stoi(batch);
-      std::vector<Problem> needed = decode_problems(ops(), config, dtype, sequences, contexts);
-      std::ranges::move(prefill_problems(ops(), config, dtype, sequences, lengths),
-                        std::back_inserter(needed));
-      needed.push_back(step_problem(config, dtype, sequences, contexts.back(), {}));
-      for (const Problem& problem : needed) EXPECT_TRUE(tuned.contains(problem.key())) << problem.key();
-      problems += needed.size();
-    }
-  EXPECT_GT(problems, 150u);
-  EXPECT_EQ(sweep.steps.size(), 6u);
+    for (const std::string& weights : default_of(script, "WEIGHTS"))
+      for (const std::string& batch : default_of(script, "BATCHES")) {
+        const ModelConfig config =
+            weights == "same" ? preset(model) : in_format(preset(model), parse_weight_format(weights));
+        const int sequences = std::stoi(batch);
+        std::vector<Problem> needed = decode_problems(ops(), config, dtype, sequences, contexts);
+        std::ranges::move(prefill_problems(ops(), config, dtype, sequences, lengths),
+                          std::back_inserter(needed));
+        needed.push_back(step_problem(config, dtype, sequences, contexts.back(), {}));
+        for (const Problem& problem : needed) EXPECT_TRUE(tuned.contains(problem.key())) << problem.key();
+        problems += needed.size();
+      }
+  EXPECT_GT(problems, 300u);
+  EXPECT_EQ(sweep.steps.size(), 12u);
 }
 
 TEST(A100, TheBudgetIsThatOfTheSweep) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "harness/core/error.h"
 #include "harness/llama/model_problems.h"
@@ -256,11 +257,30 @@ TEST(ModelProblems, ADecodeStepHasEveryOpOnce) {
   const auto count = [&](const std::string& op) {
     return std::ranges::count_if(problems, [&](const Problem& p) { return p.op == op; });
   };
-  EXPECT_EQ(count("linear"), 5 + 1 + 5 + 2);  // apart, with swiglu in gate_up, with the norms, with argmax
+  EXPECT_EQ(count("linear"), 5 + 1 + 6 + 2);  // apart, with swiglu in gate_up, with the norms, with argmax
   EXPECT_EQ(count("attention_decode"), 4);    // two contexts, append fused or not
   for (const char* op :
        {"embedding", "rms_norm", "add_rms_norm", "rope_append", "swiglu", "argmax", "top_k", "advance"})
     EXPECT_EQ(count(op), 1) << op;
+}
+
+/// The search of a step tries norm and SwiGLU together and each alone.
+TEST(ModelProblems, EachFusionOfAStepHasItsProblems) {
+  const std::vector<std::int64_t> contexts = {512};
+  for (const char* weights : {"same", "int4"})
+    for (const int batch : {1, 2, 64}) {
+      ModelConfig config = preset("llama3-8b");
+      if (weights != std::string("same")) config = in_format(config, parse_weight_format(weights));
+      std::set<std::string> keys;
+      for (const Problem& p : decode_problems(ops(), config, DType::bf16, batch, contexts))
+        keys.insert(p.key());
+      const ModelProblems problems(ops(), config, DType::bf16, {});
+      for (const bool swiglu : {false, true})
+        for (const Fusion& fusion : {Fusion{.swiglu = swiglu}, Fusion{.norm = batch <= 2, .swiglu = swiglu},
+                                     Fusion{.swiglu = swiglu, .split_norm = batch > 1}})
+          for (const Problem& p : problems.layer_gemms(batch, fusion))
+            EXPECT_TRUE(keys.contains(p.key())) << p.key();
+    }
 }
 
 TEST(ModelProblems, OIsPartOfAttentionForOneSequenceOfASmallModel) {
