@@ -6,8 +6,6 @@
 namespace warptune {
 namespace {
 
-const DerivedValue kBlockColumns{"block_columns", "weights in [int8, fp8, q6_k] ? 64 : 128",
-                                 "columns of a block of packed weights"};
 const DerivedValue kOutputs{"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs of these tiles"};
 const DerivedValue kXGroups{"x_groups",
                             "weights in [int4, q4_k, q6_k] || (weights == int8 && group != 0) ? "
@@ -27,9 +25,6 @@ const DerivedValue kWeightSlots{"weight_slots", "ceil_div(rows_per_output * out,
                                 "slots of eight weight rows"};
 
 const DerivedValue kGroups{"groups", "group == 0 ? 0 : in // max(group, 1)", "groups of columns of a row"};
-const DerivedValue kScaleBytes{
-    "scale_bytes", "weights == q4_k ? 20 : weights == q6_k ? 9 : weights in [nvfp4, mxfp4] ? 8 : 16",
-    "bytes of the scales of a group of 8 rows"};
 
 /// Packed weights, by TMA boxes of blocks of slots.
 TensorMapExpressions weight_map(const Expression& blocks, const Expression& slots) {

@@ -163,15 +163,13 @@ Variant mma_packed_cp_async() {
           "of mma.sync.",
       .parameters = parameters({16, 32, 48, 64, 96, 128, 192, 256}, {1, 2, 4}, {128, 256, 512}),
       .derived =
-          {{"block_columns", "weights in [int8, fp8, q6_k] ? 64 : 128",
-            "columns of a block of packed weights"},
+          {kBlockColumns,
+           kScaleBytes,
            {"scale_columns", "weights in [q4_k, q6_k] ? 256 : max(group, 1)",
             "columns whose scales lie together"},
            {"slot_bytes",
             "16 * ceil_div(512 * tile_k // block_columns + "
-            "(group == 0 || weights == fp8 ? 0 : weights == q4_k ? 160 * tile_k // 256 : weights == q6_k "
-            "? 144 * tile_k // 256 : (weights in [nvfp4, mxfp4] ? 8 : 16) * tile_k // max(group, 1)) + "
-            "zeros * 8 * tile_k // max(group, 1), 16)",
+            "((group == 0 || weights == fp8 ? 0 : scale_bytes) + 8 * zeros) * tile_k // max(group, 1), 16)",
             "bytes of eight rows of weights in a stage, with their scales and zero points"}},
       .constraints = constraints("splits", "tokens <= 16 ? 30000 : 16000"),
       .limits = kLimits,
