@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Tunes on an A100 and packs what is to be sent back: checks the device, measures its peaks, tunes configs/a100.yaml
-# within a time budget, decodes two models in two formats at three batch sizes with checks, compares the winners with the prediction,
-# writes the report. What the memory of the device does not hold is left out, with a line.
+# within a time budget, decodes two models in two formats at three batch sizes with checks, compares the winners with
+# the prediction, writes the report. What the memory of the device does not hold is left out, with a line.
 # Run it again to go on: what has a row is not measured again.
 # usage: scripts/a100.sh [--budget 4h] [--out DIR] [--lock-clocks SM[,MEMORY]] [--as sm_80] [--record DIR]
 #   [--check-only]
 # --as sm_80 rehearses all of it on a newer GPU, whose rows are of a device of their own, such as h100-as-sm_80.
 # --record DIR also copies winners, steps, decode rows and device facts to DIR/<device>.
 # Environment: DEVICE (cuda:0), CONFIG (configs/a100.yaml), MODELS (llama2-7b llama3-8b: presets or folders of
-# checkpoints), WEIGHTS (same int4: formats of the weights), BATCHES (1 8 64), PROMPT_LEN (480), STEPS (32), CHECK_STEPS (32), BUDGET (4h), OUT (out/a100),
-# WARPTUNE (build/warptune). The sweep tunes the steps of these models, batches and lengths.
+# checkpoints), WEIGHTS (same int4: formats of the weights), BATCHES (1 8 64), PROMPT_LEN (480), STEPS (32), CHECK_STEPS
+# (32), BUDGET (4h), OUT (out/a100), WARPTUNE (build/warptune). The sweep tunes the steps of these models, formats,
+# batches and lengths.
 set -euo pipefail
 fail() { echo "a100: $1" >&2; exit 2; }
-usage() { sed -n '2,12s/^# //p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,13s/^# //p' "${BASH_SOURCE[0]}"; }
 budget=${BUDGET:-4h} out=${OUT:-out/a100} lock=() as=() record= check_only=
 while (($#)); do
   case $1 in
