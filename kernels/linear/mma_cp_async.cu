@@ -7,8 +7,6 @@
 
 namespace warptune {
 
-inline constexpr int kProducerThreads = 128;
-
 /// Loads by kProducerThreads threads. Each of them arrives once at the full barrier of a stage.
 template <class S>
 struct CpAsyncLoader {

@@ -2,11 +2,11 @@
 // weights and x by cp.async (sm_80).
 // Loads: all lanes of four producer warps, 16 bytes each. A slot of a stage has its packed blocks, then its
 //   scales and zero points, all as they lie in memory.
-// Arithmetic: weights are converted in registers, two row tiles at a time (kRowTilesAtOnce). A sum is a
-//   multiple of the scale of the current group, so unscaled products are added to it and no second set of
-//   accumulators is needed; at a new group it is multiplied by the ratio of the scales, in fp32. Scales
-//   multiply the weights where that is exact (fp4), and where they are those of super-blocks (Q4_K, Q6_K),
-//   rounded to T once. Scales of rows multiply the sums.
+// Arithmetic: weights are converted in registers, two row tiles at a time (kRowTilesAtOnce). Sums are
+//   rescaled at each new group, by the ratio of the scales, in fp32, as FlashAttention rescales by the ratio
+//   of maxima: products of unscaled weights then go to one set of accumulators. Scales multiply the weights
+//   where that is exact (fp4), and where they are those of super-blocks (Q4_K, Q6_K), rounded to T once.
+//   Scales of rows multiply the sums.
 // PDL: half of the stages get their weights before pdl_wait(): loads are served in order, so more would delay
 //   x.
 // kSplits blocks split K and add their sums in the workspace: with many tokens x is then read less often.
@@ -49,8 +49,6 @@ struct PackedSlots {
     return 16 * ceil_div(block_bytes(columns) + scale_bytes(columns) + zero_bytes(columns), 16);
   }
 };
-
-inline constexpr int kProducerThreads = 128;
 
 /// Loads by kProducerThreads threads. Each of them arrives once at the full barrier of a stage. The addresses
 /// of a thread differ by constants, and all copies of a stage are issued without a branch: the latency of a
@@ -136,23 +134,23 @@ class PackedLoader {
 template <class S>
 class PackedOperands {
  public:
-  __device__ __forceinline__ PackedOperands(const QuantizedLinearArgs& args, int warp_m, int warp_k)
-      : args_(args), slot_(warp_m * 2 * S::kRowTiles), block_(warp_k * kBlocks) {}
+  __device__ __forceinline__ PackedOperands(const QuantizedLinearArgs& args, int warp_m, int fragment, int)
+      : args_(args), slot_(warp_m * 2 * S::kRowTiles), block_(fragment / Slots::kFragments) {}
 
-  /// `first`: the first output of the group.
-  __device__ __forceinline__ void begin_group(int first) {
-    first_ = first;
+  __device__ __forceinline__ void begin_group(int first_output) {
+    first_output_ = first_output;
 #pragma unroll
     for (int i = 0; i < 2 * S::kRowTiles; ++i) {
-      units_[i] = 1;
+      scales_[i] = 1;
       if constexpr (kRowScales)
-        units_[i] = row_scale<Slots::kWeights, Slots::kGroup>(args_, row(i)) * Word::kScale;
+        scales_[i] = row_scale<Slots::kWeights, Slots::kGroup>(args_, row(i)) * Word::kScale;
     }
   }
-  /// sums += weights . x of the columns of the warp; see for_x_fragments().
-  __device__ __forceinline__ void multiply(SkinnySums<S>& sums, const unsigned char* stage, int step,
-                                           unsigned x, const unsigned (&norm)[S::kFragments][2],
-                                           const float* scales, bool count_squares) {
+  /// sums += weights . x of a stage; see PlainOperands.
+  __device__ __forceinline__ void multiply(SkinnySums<S>& sums, const SkinnyShared<S>& shared, int stage,
+                                           int step, int first_step, unsigned b_lane,
+                                           const unsigned (&norm)[S::kFragments][2], bool count_squares) {
+    const unsigned x = shared_address(shared.x(stage, step)) + b_lane;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block)
 #pragma unroll
@@ -160,7 +158,8 @@ class PackedOperands {
         PackedRow rows[kRowTilesAtOnce][2];
 #pragma unroll
         for (int i = 0; i < 2 * kRowTilesAtOnce; ++i)
-          if (2 * first + i < 2 * S::kRowTiles) read(rows[i / 2][i % 2], stage, step, block, 2 * first + i);
+          if (2 * first + i < 2 * S::kRowTiles)
+            read(rows[i / 2][i % 2], shared.stage(stage), first_step + step, block, 2 * first + i);
 #pragma unroll
         for (int pair = 0; pair < Slots::kFragments / 2; ++pair) {
           if constexpr (Slots::kScalesSums)
@@ -168,8 +167,8 @@ class PackedOperands {
 #pragma unroll
               for (int i = 0; i < 2 * kRowTilesAtOnce; ++i)
                 if (2 * first + i < 2 * S::kRowTiles)
-                  begin_scale(sums.d[first + i / 2], rows[i / 2][i % 2], 2 * first + i,
-                              2 * pair / Slots::kScaleFragments);
+                  rescale(sums.d[first + i / 2], rows[i / 2][i % 2], 2 * first + i,
+                          2 * pair / Slots::kScaleFragments);
           unsigned weights[kRowTilesAtOnce][2][4];
 #pragma unroll
           for (int m = 0; m < kRowTilesAtOnce; ++m)
@@ -178,7 +177,7 @@ class PackedOperands {
               for (int half = 0; half < 2; ++half) convert(weights[m][half], rows[m][half], pair);
 #pragma unroll
           for (int f = 0; f < 2; ++f)
-            for_x_fragments<S>(sums, x, block * Slots::kFragments + 2 * pair + f, norm, scales,
+            for_x_fragments<S>(sums, x, block * Slots::kFragments + 2 * pair + f, norm, shared.scale(),
                                count_squares && first == 0, [&](int n, unsigned b0, unsigned b1) {
 #pragma unroll
                                  for (int m = 0; m < kRowTilesAtOnce; ++m)
@@ -191,7 +190,7 @@ class PackedOperands {
         }
       }
   }
-  /// Multiplies the sums by their units.
+  /// Multiplies the sums by their scales.
   __device__ __forceinline__ void end_group(SkinnySums<S>& sums) const {
     if constexpr (kRowScales || Slots::kScalesSums)
 #pragma unroll
@@ -199,7 +198,7 @@ class PackedOperands {
 #pragma unroll
         for (int n = 0; n < S::kTokenTiles; ++n)
 #pragma unroll
-          for (int i = 0; i < 4; ++i) sums.d[m][n][i] *= units_[2 * m + i / 2];
+          for (int i = 0; i < 4; ++i) sums.d[m][n][i] *= scales_[2 * m + i / 2];
   }
 
  private:
@@ -230,7 +229,7 @@ class PackedOperands {
   /// The row of weights of this lane in slot i of the warp.
   __device__ __forceinline__ long long row(int i) const {
     const int in_slot = threadIdx.x % 32 / 4, slot = slot_ + i;
-    const int output = min_of(first_ + slot / S::kSlotsOfUnit * kBlockRows + in_slot, S::kOut - 1);
+    const int output = min_of(first_output_ + slot / S::kSlotsOfUnit * kBlockRows + in_slot, S::kOut - 1);
     return output + static_cast<long long>(slot % S::kSlotsOfUnit) * S::kOut;
   }
   __device__ __forceinline__ void read(PackedRow& to, const unsigned char* stage, int step, int block,
@@ -267,10 +266,10 @@ class PackedOperands {
       for (int i = 0; i < 4; ++i)
         pairs[i] = row.scales.template multiply<T>(pairs[i], (2 * pair + i / 2) / Slots::kScaleFragments);
   }
-  /// Makes the scale of a group, whose products are added next, the unit of the sums of slot i. Where it is 0
-  /// the unit is 1, and the weights are 0.
-  __device__ __forceinline__ void begin_scale(float (&sums)[S::kTokenTiles][4], PackedRow& row, int i,
-                                              int group) {
+  /// Rescales the sums of slot i from the scale of a group to that of the next group, before its products are
+  /// added. Where the next scale is 0 it is taken as 1 and the weights as 0.
+  __device__ __forceinline__ void rescale(float (&sums)[S::kTokenTiles][4], PackedRow& row, int i,
+                                          int group) {
     float scale = row.scales[group];
     // Keeps the ratio finite where scales have the range of fp32. Beside others, such small scales add
     // nothing to a sum, and with such large ones it overflows T.
@@ -281,8 +280,8 @@ class PackedOperands {
       row.clear(group);
     }
     scale *= Word::kScale;
-    const float ratio = __fdividef(units_[i], scale);
-    units_[i] = scale;
+    const float ratio = __fdividef(scales_[i], scale);
+    scales_[i] = scale;
 #pragma unroll
     for (int n = 0; n < S::kTokenTiles; ++n)
 #pragma unroll
@@ -290,9 +289,9 @@ class PackedOperands {
   }
 
   const QuantizedLinearArgs& args_;
-  const int slot_, block_;  // the first of this warp
-  int first_ = 0;
-  float units_[2 * S::kRowTiles];  // of the sums of each slot
+  const int slot_, block_;          // the first of this warp
+  int first_output_ = 0;            // the group's
+  float scales_[2 * S::kRowTiles];  // what the sums of each slot are still to be multiplied by
 };
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,

@@ -8,6 +8,9 @@
 
 namespace warptune {
 
+/// Producers of the kernels that load by cp.async.
+inline constexpr int kProducerThreads = 128;
+
 /// Weights of 16 bits in a stage: slots of 8 rows.
 struct PlainSlots {
   template <int kPrologue, int kEpilogue>

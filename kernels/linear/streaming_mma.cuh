@@ -163,50 +163,58 @@ __device__ __forceinline__ void for_x_fragments(SkinnySums<S>& sums, unsigned x,
   }
 }
 
-/// sums += weights . x of the k16 fragments of a warp. `weights`: the shared address of the lane's ldmatrix
-/// row; for the others see for_x_fragments().
+/// The operands of a consumer warp where weights have 16 bits: as they lie in a stage.
 template <class S>
-__device__ __forceinline__ void multiply_stage(SkinnySums<S>& sums, unsigned weights, unsigned x,
-                                               const unsigned (&norm)[S::kFragments][2], const float* scales,
-                                               bool count_squares) {
+class PlainOperands {
+ public:
+  /// `fragment`: the first of the warp's k16 fragments in a stage.
+  __device__ __forceinline__ PlainOperands(const typename S::Args&, int warp_m, int fragment, int lane)
+      // Matrices of A: rows 0-7, rows 8-15, then the same rows 8 columns further.
+      : a_lane_((warp_m * 2 * S::kRowTiles + lane / 8 % 2) * S::kSlotBytes + fragment / 4 * 1024 +
+                lane % 8 * 128 + ((fragment % 4 * 2 + lane / 16) ^ lane % 8) * 16) {}
+  __device__ __forceinline__ void begin_group(int /*first_output*/) const {}
+  /// sums += weights . x of a stage, which holds step `step` of the block. `b_lane`: bytes from x to the
+  /// lane's ldmatrix row; for the others see for_x_fragments().
+  __device__ __forceinline__ void multiply(SkinnySums<S>& sums, const SkinnyShared<S>& shared, int stage,
+                                           int step, int /*first_step*/, unsigned b_lane,
+                                           const unsigned (&norm)[S::kFragments][2],
+                                           bool count_squares) const {
+    const unsigned weights = shared_address(shared.stage(stage)) + a_lane_,
+                   x = shared_address(shared.x(stage, step)) + b_lane;
 #pragma unroll
-  for (int j = 0; j < S::kFragments; ++j) {
-    unsigned a[S::kRowTiles][4];
+    for (int j = 0; j < S::kFragments; ++j) {
+      unsigned a[S::kRowTiles][4];
 #pragma unroll
-    for (int m = 0; m < S::kRowTiles; ++m)
-      ldmatrix_x4(a[m], (weights ^ (j % 4 * 32)) + j / 4 * 1024 + m * 2 * S::kSlotBytes);
-    for_x_fragments<S>(sums, x, j, norm, scales, count_squares, [&](int n, unsigned b0, unsigned b1) {
+      for (int m = 0; m < S::kRowTiles; ++m)
+        ldmatrix_x4(a[m], (weights ^ (j % 4 * 32)) + j / 4 * 1024 + m * 2 * S::kSlotBytes);
+      for_x_fragments<S>(sums, x, j, norm, shared.scale(), count_squares,
+                         [&](int n, unsigned b0, unsigned b1) {
 #pragma unroll
-      for (int m = 0; m < S::kRowTiles; ++m) mma_m16n8k16<typename S::T>(sums.d[m][n], a[m], b0, b1);
-    });
+                           for (int m = 0; m < S::kRowTiles; ++m)
+                             mma_m16n8k16<typename S::T>(sums.d[m][n], a[m], b0, b1);
+                         });
+    }
   }
-}
-
-/// 16-bit weights are operands as they lie in a stage.
-template <class S>
-struct PlainOperands {
-  __device__ __forceinline__ PlainOperands(const typename S::Args&, int /*warp_m*/, int /*warp_k*/) {}
-  __device__ __forceinline__ void begin_group(int) const {}
   __device__ __forceinline__ void end_group(SkinnySums<S>&) const {}
+
+ private:
+  const unsigned a_lane_;  // bytes from a stage to the lane's ldmatrix row
 };
 
-/// A consumer warp: multiplies the stages and stores the outputs of every group. `Operands`: makes operands
-/// of weights that are not 16-bit.
+/// A consumer warp: multiplies the stages and stores the outputs of every group. `Operands`: PlainOperands,
+/// or a class like it that makes operands of other weights.
 template <class S, int kPartialOffset = 0, class Operands = PlainOperands<S>>
 __device__ __forceinline__ void consume(const typename S::Args& args, const SkinnyShared<S>& shared) {
   const SkinnyWork<S> work;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int warp_m = warp / S::kWarpsK, warp_k = warp % S::kWarpsK;
   const int fragment = warp_k * S::kFragments, row = lane % 8;  // row of an 8x8 matrix of ldmatrix
-  // Matrices of A: rows 0-7, rows 8-15, then the same rows 8 columns further; of B: 8 tokens, the same 8
-  // columns further, then the next 8 tokens.
-  const unsigned a_lane = (warp_m * 2 * S::kRowTiles + lane / 8 % 2) * S::kSlotBytes + fragment / 4 * 1024 +
-                          row * 128 + ((fragment % 4 * 2 + lane / 16) ^ row) * 16;
+  Operands operands(args, warp_m, fragment, lane);
+  // Matrices of B: 8 tokens, the same 8 columns further, then the next 8 tokens.
   const unsigned b_lane = fragment / 4 * S::kXColumnTileBytes + (lane / 16 * 8 + row) * 128 +
                           ((fragment % 4 * 2 + lane / 8 % 2) ^ row) * 16;
 
   if constexpr (S::kScalesX) compute_scales_of_x<S>(args, shared);
-  Operands operands(args, warp_m, warp_k);
   PipelineState<S::kStages> state;
   for (int group = 0; group < work.groups; ++group) {
     SkinnySums<S> sums = {};
@@ -217,14 +225,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
         load_norm_fragments<S>(norm, args.norm_weight,
                                (work.first_step + step) * S::kTileK + fragment * 16 + lane % 4 * 2);
       mbarrier_wait(shared.full() + state.index, state.phase);
-      if constexpr (S::Slots::kPacked)
-        operands.multiply(sums, shared.stage(state.index), work.first_step + step,
-                          shared_address(shared.x(state.index, step)) + b_lane, norm, shared.scale(),
-                          group == 0);
-      else
-        multiply_stage<S>(sums, shared_address(shared.stage(state.index)) + a_lane,
-                          shared_address(shared.x(state.index, step)) + b_lane, norm, shared.scale(),
-                          group == 0);
+      operands.multiply(sums, shared, state.index, step, work.first_step, b_lane, norm, group == 0);
       fence_reads_before_copies();
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared.empty() + state.index);

@@ -160,7 +160,16 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("20", "512", "264", "q6_k", "16", {{"epilogue", "swiglu"}}),
         quantized("200", "768", "328", "q6_k", "16", {{"epilogue", "add"}}),
         quantized("130", "256", "72", "q6_k", "16"), quantized("200", "512", "264", "nvfp4", "16"),
-        quantized("20", "512", "264", "nvfp4", "16", {{"epilogue", "swiglu"}})),
+        quantized("20", "512", "264", "nvfp4", "16", {{"epilogue", "swiglu"}}),
+        // Rows for all SMs: mma_packed_cp_async beyond 16 tokens, several groups of rows, a last slot in
+        // part.
+        quantized("17", "1024", "3001", "int4", "128"),
+        quantized("20", "512", "4096", "int4", "64", {{"zeros", "yes"}, {"epilogue", "add"}}),
+        quantized("64", "640", "9000", "int8", "0"), quantized("40", "512", "3048", "fp8", "128"),
+        quantized("33", "640", "2904", "mxfp4", "32"),
+        quantized("50", "1152", "2900", "nvfp4", "16", {{"epilogue", "argmax"}}),
+        quantized("20", "512", "1504", "q4_k", "32", {{"epilogue", "swiglu"}}),
+        quantized("24", "768", "2904", "q6_k", "16", {{"bias", "yes"}})),
     shape_name);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -287,7 +296,9 @@ TEST_P(GpuLinearScales, CudaVariantsMatchTheReference) {
 }
 const auto kScaledProblems = ::testing::Values(
     quantized("1", "512", "40", "int4", "32"), quantized("2", "768", "24", "int4", "128", {{"zeros", "yes"}}),
+    quantized("11", "1024", "72", "int4", "32", {{"zeros", "yes"}}),
     quantized("17", "1024", "72", "int4", "32", {{"zeros", "yes"}}),
+    quantized("3", "512", "300", "fp8", "128"),
     quantized("40", "512", "264", "int4", "128", {{"epilogue", "add"}}),
     quantized("12", "512", "136", "int8", "64"), quantized("20", "512", "300", "fp8", "128"));
 INSTANTIATE_TEST_SUITE_P(Quantized, LinearScales, kScaledProblems, shape_name);
