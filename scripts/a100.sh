@@ -31,8 +31,17 @@ done
 out=$(realpath -m "$out")
 warptune=${WARPTUNE:-}
 [ -z "$warptune" ] || warptune=$(realpath "$warptune")
+config=${CONFIG:+$(realpath -m "$CONFIG")} models=() formats=${WEIGHTS:-same int4}
+for model in ${MODELS:-llama2-7b llama3-8b}; do
+  [ ! -d "$model" ] || model=$(realpath "$model")
+  models+=("$model")
+done
+for weights in $formats; do
+  [[ $weights =~ ^(same|int8|int4|fp8|nvfp4|mxfp4|q4_k|q6_k)(:group=[0-9]+)?$ ]] ||
+    fail "WEIGHTS has '$weights'; it is same, int8, int4, fp8, nvfp4, mxfp4, q4_k or q6_k, int4 also with :group=32"
+done
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-device=${DEVICE:-cuda:0} config=${CONFIG:-configs/a100.yaml} models=${MODELS:-llama2-7b llama3-8b}
+device=${DEVICE:-cuda:0} config=${config:-configs/a100.yaml}
 index=${device#cuda:}
 export CUDA_DEVICE_ORDER=PCI_BUS_ID  # cuda:N is the N of nvidia-smi
 
@@ -128,11 +137,11 @@ wisdom=${wisdom#* }
 [ -n "$wisdom" ] || fail "no problem was finished within $budget; give it more with --budget"
 folder=$(dirname "$wisdom")
 
-for model in $models; do
+for model in "${models[@]}"; do
   source=(--preset "$model")
   [ ! -d "$model" ] || source=(--model "$model")
   for batch in ${BATCHES:-1 8 64}; do
-    for weights in ${WEIGHTS:-same int4}; do
+    for weights in $formats; do
       name=decode-$(basename "$model")-$batch
       format=()
       [ "$weights" = same ] || { format=(--weights "$weights") && name+=-$weights; }

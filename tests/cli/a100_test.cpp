@@ -207,6 +207,19 @@ TEST(A100, BadOptionsAreBadInput) {
     EXPECT_EQ(run.code, 2) << given;
     EXPECT_EQ(run.text.find("a100: "), 0u) << run.text;
   }
+  const auto weights = run_shell("WEIGHTS='same int5' " + kScript);
+  EXPECT_EQ(weights.code, 2) << "before anything is tuned";
+  EXPECT_EQ(weights.text.find("a100: WEIGHTS has 'int5'; it is same, int8, "), 0u) << weights.text;
+}
+
+TEST(A100, RelativePathsAreThoseOfTheCaller) {
+  const fs::path folder = testing::fresh_folder("a100_relative");
+  write_program(folder / "program", "exit 0\n");
+  const auto run = run_shell("cd " + folder.string() +
+                             " && DEVICE=host CONFIG=mine.yaml WARPTUNE=./program " + kScript + " --out out");
+  EXPECT_EQ(run.code, 2) << run.text;
+  EXPECT_NE(run.text.find("there is no sweep '" + (folder / "mine.yaml").string() + "'"), std::string::npos)
+      << run.text;
 }
 
 TEST(PredictA100, TheRecordedPredictionIsThatOfTheRecordedRows) {
