@@ -48,6 +48,22 @@ bool exchange(StepTimer& timer, StepSearch& search, std::size_t part, std::size_
   }
 }
 
+/// Exchanges the parts that only the step with another value of an option has, if they were never tried. This
+/// step does not change: it is without them.
+void exchange_parts_of(StepTimer& timer, StepSearch& search, std::size_t option, std::size_t value,
+                       const std::vector<std::size_t>& sizes, std::vector<int>& tried_at, int changes) {
+  StepSearch other{.picks = with(search.picks, option, value)};
+  ++search.trials;
+  if (!timer.time(search.picks, other.picks).ok) return;
+  for (std::size_t part = 0; part < sizes.size(); ++part) {
+    if (sizes[part] < 2 || tried_at[part] >= 0 || !timer.has_part(other.picks, part)) continue;
+    exchange(timer, other, part, sizes[part]);
+    tried_at[part] = changes;
+  }
+  search.trials += other.trials;
+  search.picks = with(std::move(other.picks), option, search.picks[option]);
+}
+
 }  // namespace
 
 bool is_faster(const StepTrial& trial) { return trial.ok && trial.high < 1 && trial.ratio < 1 - kSameStep; }
@@ -61,6 +77,10 @@ StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, 
     for (std::size_t part = 0; part < sizes.size() && !timer.time_is_over(); ++part) {
       if (sizes[part] < 2 || tried_at[part] == changes || !timer.has_part(search.picks, part)) continue;
       goes_on = true;
+      if (search.rounds > 0 && timer.is_option(part))
+        for (std::size_t value = 0; value < sizes[part] && !timer.time_is_over(); ++value)
+          if (value != search.picks[part])
+            exchange_parts_of(timer, search, part, value, sizes, tried_at, changes);
       if (exchange(timer, search, part, sizes[part])) ++changes;
       tried_at[part] = changes;
     }

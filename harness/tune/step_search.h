@@ -24,6 +24,8 @@ class StepTimer {
   /// Whether a part belongs to the step that takes these picks, which were timed before: a fused step has
   /// other problems.
   virtual bool has_part(const Picks& picks, std::size_t part) const = 0;
+  /// Whether the candidates of a part decide which other parts the step has: an option, such as a fusion.
+  virtual bool is_option(std::size_t /*part*/) const { return false; }
   /// Whether the search may exchange two candidates of a part at once.
   virtual bool are_neighbors(std::size_t part, std::size_t a, std::size_t b) const = 0;
   /// Whether the search ends now with the picks so far.
@@ -50,8 +52,10 @@ struct StepSearch {
 /// neighbors of its candidate are timed interleaved with the picks so far. If one is surely faster, the
 /// simplest of the ones that tie with the fastest is timed once more, and picked if it is faster again: the
 /// fastest of many samples is too often a lucky one. Then its neighbors that were not timed yet follow.
-/// Otherwise the part stays, so that equal candidates do not alternate. Ends when nothing has changed since
-/// each part was tried, after `max_rounds`, or when the time is over.
+/// Otherwise the part stays, so that equal candidates do not alternate. From the second round on an option is
+/// judged when the parts that its other value brings have been exchanged, too: at first these have the
+/// fastest plans alone. Ends when nothing has changed since each part was tried, after `max_rounds`, or when
+/// the time is over.
 StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start,
                        int max_rounds = 8);
 

@@ -110,6 +110,7 @@ class WorkerTimer : public StepTimer {
     const auto known = problems_.find(picks);
     return known != problems_.end() && known->second.contains(parts_[part].problem.key());
   }
+  bool is_option(std::size_t part) const override { return !parts_[part].option.empty(); }
   bool are_neighbors(std::size_t part, std::size_t a, std::size_t b) const override {
     const SearchedPart& of = parts_[part];
     return !of.option.empty() || warptune::are_neighbors(ops_.find(of.problem.op), of.plans[a], of.plans[b]);

@@ -36,6 +36,7 @@ class FakeTimer : public StepTimer {
   bool are_neighbors(std::size_t, std::size_t a, std::size_t b) const override {
     return !neighbors || neighbors(a, b);
   }
+  bool is_option(std::size_t part) const override { return options.contains(part); }
   Complexity complexity(std::size_t, std::size_t candidate) const override {
     return {false, shared.contains(candidate) ? shared.at(candidate) : 0, 0, candidate};
   }
@@ -44,6 +45,7 @@ class FakeTimer : public StepTimer {
   std::size_t trials = 1'000'000;  // after so many the time is over
   std::set<Picks> wrong, lucky;
   std::map<std::size_t, long long> shared;  // of a candidate of any part
+  std::set<std::size_t> options;
   std::function<bool(const Picks&, std::size_t)> has;
   std::function<bool(std::size_t, std::size_t)> neighbors;
 
@@ -105,6 +107,20 @@ TEST(StepSearch, OnlyPartsOfTheStepAreTimed) {
   timer.has = [](const Picks& p, std::size_t part) { return part == 0 || part == (p[0] == 1 ? 2u : 1u); };
   EXPECT_EQ(search_step(timer, {2, 2, 2}, {0, 0, 0}).picks, (Picks{1, 0, 1}));
   for (const Picks& picks : timer.timed) EXPECT_EQ(picks[1], 0u) << "part 1 left with the option";
+}
+
+/// Part 0 is an option: with it the step has part 2, whose first candidate is slow, instead of part 1.
+TEST(StepSearch, AnOptionIsJudgedWithItsPartsExchanged) {
+  const auto us = [](const Picks& p) { return p[0] == 1 ? 12.0 - 5.0 * p[2] : 10.0 - p[1]; };
+  FakeTimer timer(us);
+  timer.has = [](const Picks& p, std::size_t part) { return part == 0 || part == (p[0] == 1 ? 2u : 1u); };
+  EXPECT_EQ(search_step(timer, {2, 2, 2}, {0, 0, 0}).picks, (Picks{0, 1, 0})) << "it has no option";
+  timer.options = {0};
+  EXPECT_EQ(search_step(timer, {2, 2, 2}, {0, 0, 0}).picks, (Picks{1, 1, 1}));
+  for (timer.trials = 0; timer.trials < 12; ++timer.trials) {
+    timer.timed.clear();
+    EXPECT_LE(us(search_step(timer, {2, 2, 2}, {0, 0, 0}).picks), 10) << timer.trials;
+  }
 }
 
 /// Candidates are a grid of four rows and four columns.

@@ -47,8 +47,9 @@ std::vector<Expression> constraints(const Expression& blocks_k, const Expression
           "tokens <= 16 || rows >= 32 * warps_m",
           // 68 KB.
           "!split_k || partial_bytes <= 69632",
-          // No more rows than the blocks that split K have.
-          "rows == 16 * warps_m" || Expression("rows * sms * blocks_per_sm") < 1.5 * blocks_k * "weight_rows",
+          // No more rows than the blocks that split K have, but for the smallest tile.
+          "rows == (tokens <= 16 ? 16 : 32) * warps_m" ||
+              Expression("rows * sms * blocks_per_sm") < 1.5 * blocks_k * "weight_rows",
           bytes <= "blocks_per_sm * stages * stage_bytes", "blocks_per_sm * stages * stage_bytes <= 196608"};
 }
 
