@@ -213,16 +213,17 @@ std::vector<Tile> tile_rows() {
            quantized_sm_80),
       tile("linear", "wgmma_packed",
            "has_wgmma && tokens > 8 && tokens <= 16 && out > 16 * sms && out <= 112 * sms",
-           "tile_tokens=16 rows=64 tile_k<=256 stages<=3 warpgroups=1 cluster_k<=out<=48*sms?4:2 cluster_m=1 "
-           "persistent=0 pdl<=1",
+           "tile_tokens=16 rows=64 tile_k<=256 stages<=3 warpgroups=1 warpgroups_k=1 "
+           "cluster_k<=out<=48*sms?4:2 "
+           "cluster_m=1 persistent=0 pdl<=1",
            quantized_h200),
       tile("linear", "wgmma_packed", "has_wgmma && tokens > 8 && tokens <= 64",
-           "tile_tokens<=64 rows=out<=40*sms?64:128 tile_k<=256 stages<=3 warpgroups<=2 cluster_k<=2 "
-           "cluster_m=1 persistent=1 pdl<=1",
+           "tile_tokens<=64 rows=out<=40*sms?64:128 tile_k<=256 stages<=3 warpgroups<=2 "
+           "warpgroups_k=1 cluster_k<=2 cluster_m=1 persistent=1 pdl<=1",
            quantized_h100),
       tile("linear", "wgmma_packed", "has_wgmma && tokens > 64",
-           "tile_tokens<=tokens<=1024?128:256 rows=128 tile_k<=128 stages<=4 warpgroups=2 cluster_k=1 "
-           "cluster_m=1 persistent=1 pdl=0",
+           "tile_tokens<=tokens<=1024?128:256 rows=128 tile_k<=128 stages<=4 warpgroups=2 "
+           "warpgroups_k=1 cluster_k=1 cluster_m=1 persistent=1 pdl=0",
            quantized_h100),
       tile(
           "linear", "wgmma_fp8", "has_wgmma && activations == fp8",

@@ -247,7 +247,9 @@ class CudaDevice : public Device {
                             : blocks;
       }
       Kernel kernel(compiler_.compile(variant, *stage, problem, config, facts_.arch), launch);
-      if (launch.shared_bytes > 0 && shared_carveout_pct_ > 0)
+      // An SM must be idle to change its split of shared memory and L1. Kernels that start under their
+      // predecessor have the same split.
+      if (launch.pdl || (shared_carveout_pct_ < 100 && launch.shared_bytes > 0))
         kernel.prefer_shared_carveout(shared_carveout_pct_);
       if (launch.per_sm && launch.cluster > 1) kernel.limit_to_one_wave();
       PlannedKernel planned{
@@ -355,7 +357,7 @@ class CudaDevice : public Device {
   std::optional<Kernel> spin_, read_;
   std::array<std::optional<Kernel>, kDTypes> fill_, count_, compare_;
   std::optional<Kernel> checksum_;
-  int shared_carveout_pct_ = 0;  // shared memory of an SM that kernels may use; 0: all
+  int shared_carveout_pct_ = 100;  // shared memory of an SM that kernels may use
   bool persisting_l2_ = false;   // the device supports persisting L2 lines
   std::size_t unreserved_l2_ = std::numeric_limits<std::size_t>::max();  // reserved_l2() after a reset
   Buffer counter_, flush_;

@@ -21,8 +21,8 @@ class StepTimer {
   virtual ~StepTimer() = default;
   /// Times both interleaved. Only `candidate` may fail: `incumbent` was a candidate before.
   virtual StepTrial time(const Picks& incumbent, const Picks& candidate) = 0;
-  /// Whether a part belongs to the step that takes these picks, which were timed before: a fused step has
-  /// other problems.
+  /// Whether a part belongs to the step that takes these picks. A step with the same options was timed
+  /// before: a fused step has other problems.
   virtual bool has_part(const Picks& picks, std::size_t part) const = 0;
   /// Whether the candidates of a part decide which other parts the step has: an option, such as a fusion.
   virtual bool is_option(std::size_t /*part*/) const { return false; }

@@ -65,7 +65,7 @@ class WorkerTimer : public StepTimer {
     for (std::size_t i = 0; i < parts_.size(); ++i)
       if (!parts_[i].option.empty())
         picks[i] = static_cast<std::size_t>(times.options.get(parts_[i].option, 0));
-    problems_[picks] = {times.problems.begin(), times.problems.end()};
+    problems_[options_of(picks)] = {times.problems.begin(), times.problems.end()};
     write(step_, kAlone, times.options, times.candidate);
     return is_timed(times.candidate) ? std::optional(times.candidate) : std::nullopt;
   }
@@ -73,7 +73,7 @@ class WorkerTimer : public StepTimer {
   StepTrial time(const Picks& incumbent, const Picks& candidate) override {
     StepTimes times = measure(assembled(parts_, incumbent, true), assembled(parts_, candidate, true),
                               kStepRounds, 1 - kSameStep);
-    problems_[candidate] = {times.problems.begin(), times.problems.end()};
+    problems_[options_of(candidate)] = {times.problems.begin(), times.problems.end()};
     if (is_timed(times.candidate))
       times.candidate.detail = fmt::format("{:.4f} ({:.4f} to {:.4f}) of the step's time so far",
                                            times.ratio.median, times.ratio.low, times.ratio.high);
@@ -106,8 +106,8 @@ class WorkerTimer : public StepTimer {
 
   bool time_is_over() const override { return limit_.is_over(); }
   bool has_part(const Picks& picks, std::size_t part) const override {
-    if (!parts_[part].option.empty()) return true;
-    const auto known = problems_.find(picks);
+    if (is_option(part)) return true;
+    const auto known = problems_.find(options_of(picks));
     return known != problems_.end() && known->second.contains(parts_[part].problem.key());
   }
   bool is_option(std::size_t part) const override { return !parts_[part].option.empty(); }
@@ -124,6 +124,13 @@ class WorkerTimer : public StepTimer {
   const RunInfo& run() const { return run_; }
 
  private:
+  /// The picks of the options: they decide what problems the step solves.
+  Picks options_of(const Picks& picks) const {
+    Picks options;
+    for (std::size_t i = 0; i < picks.size(); ++i)
+      if (is_option(i)) options.push_back(picks[i]);
+    return options;
+  }
   /// A worker that fails costs the candidate, not the search.
   StepTimes measure(const StepPlans& incumbent, const StepPlans& candidate, int rounds,
                     double slow = Measurement::NAN_VALUE) {
@@ -178,7 +185,7 @@ class WorkerTimer : public StepTimer {
   const TimeLimit& limit_;
   const Problem step_;
   const RunInfo run_ = new_run();
-  std::map<Picks, std::set<std::string>> problems_;  // keys of the problems that a step solves
+  std::map<Picks, std::set<std::string>> problems_;  // keys of the problems that a step with options solves
 };
 
 /// The columns that identify the row of a step with given plans.

@@ -183,7 +183,8 @@ struct StreamingResidual {
   }
 };
 
-/// Split K: adds the partial sums [token][row] of the blocks of a cluster, each block a part of the vectors.
+/// Split K: adds the partial sums [token][row] of the warpgroups and blocks of a cluster that split it, each
+/// block a part of the vectors.
 template <class S>
 class StreamingSplitEpilogue {
   using T = typename S::T;
@@ -268,19 +269,22 @@ class StreamingSplitEpilogue {
     for (int j = 0; j < 8; ++j) y[j] += values[j];
   }
   __device__ __forceinline__ Vec<float, 8> sum(int at) const {
-    float4 parts[S::kClusterK][2];
+    constexpr int kParts = S::kClusterK * S::kWarpgroupsK;
+    float4 parts[kParts][2];
 #pragma unroll
-    for (int k = 0; k < S::kClusterK; ++k)
+    for (int k = 0; k < kParts; ++k)
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
-        parts[k][half] =
-            cluster_load(reinterpret_cast<const float4*>(partial_ + at) + half, k * S::kClusterM + rank_m_);
+      for (int half = 0; half < 2; ++half) {
+        const float* const from = partial_ + k % S::kWarpgroupsK * (S::kN * S::kPitch) + at;
+        parts[k][half] = cluster_load(reinterpret_cast<const float4*>(from) + half,
+                                      k / S::kWarpgroupsK * S::kClusterM + rank_m_);
+      }
     Vec<float, 8> y;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float4 total = parts[0][half];
 #pragma unroll
-      for (int k = 1; k < S::kClusterK; ++k) {
+      for (int k = 1; k < kParts; ++k) {
         const float4 p = parts[k][half];
         total.x += p.x, total.y += p.y, total.z += p.z, total.w += p.w;
       }

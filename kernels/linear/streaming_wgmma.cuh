@@ -72,7 +72,8 @@ struct StreamingSchedule {
   static constexpr int kRowTiles = ceil_div(S::kOut, S::kOutputs);
 };
 
-/// A consumer warpgroup: m64 tiles `index`, index + kWarpgroups and so on of each matrix of each work tile.
+/// A consumer warpgroup: m64 tiles `index`, index + kWarpgroupsM and so on of each matrix of each work tile.
+/// kWarpgroupsK warpgroups share an m64 tile and split its columns.
 template <class S>
 struct StreamingConsumer {
   typename S::Storage& shared;
@@ -82,14 +83,19 @@ struct StreamingConsumer {
   typename S::State state;
   float sum[S::kMatrices][S::kSubtiles][S::kN / 2];
 
-  __device__ __forceinline__ StreamingConsumer(typename S::Storage& shared, int index, int tokens)
+  __device__ __forceinline__ StreamingConsumer(typename S::Storage& shared, int warpgroup, int tokens)
       : shared(shared),
-        index(index),
+        index(S::kWarpgroupsK == 1 ? warpgroup : warpgroup % S::kWarpgroupsM),
         lane(threadIdx.x % 32),
         weights(shared_address(shared.stages) + index * 64 * 128),
         x(shared_address(shared.stages) + S::kXOffset),
         work(tokens) {}
 
+  /// The part of the columns that this warpgroup has.
+  static __device__ __forceinline__ int rank_k() {
+    if constexpr (S::kWarpgroupsK == 1) return 0;
+    return __shfl_sync(~0u, threadIdx.x / 128, 0) / S::kWarpgroupsM;
+  }
   __device__ __forceinline__ void release(int stage) const {
     __syncwarp();
     if constexpr (S::kClusterM == 1) {
@@ -111,7 +117,7 @@ struct StreamingConsumer {
   }
   /// The first output, within a work tile, of the 16 that this warp has of subtile m.
   __device__ __forceinline__ int first_output(int m) const {
-    return (index + m * S::kWarpgroups) * 64 + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+    return (index + m * S::kWarpgroupsM) * 64 + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
   }
 
   __device__ __forceinline__ StreamingEpilogue<S> epilogue_of(const typename S::Args& args) const {
@@ -143,12 +149,12 @@ struct StreamingConsumer {
       keys.write(args, shared.stages, lane);
     }
   }
-  /// Partial sums of the block's only work tile, to the memory of the stages.
+  /// Partial sums of the block's only work tile, to the memory of the stages: [kWarpgroupsK][token][row].
   __device__ __forceinline__ void store_partial(const typename S::Args& args) {
     S::Mainloop::run(*this, args);
     wait_sums();
     named_barrier_sync(1, S::kConsumers);  // all wgmma of the block have read their stages
-    float* const partial = reinterpret_cast<float*>(shared.stages);
+    float* const partial = reinterpret_cast<float*>(shared.stages) + rank_k() * S::kN * S::kPitch;
 #pragma unroll
     for (int m = 0; m < S::kSubtiles; ++m) {
       const int output = first_output(m) + lane / 4;

@@ -7,6 +7,7 @@
 //   weights as they are packed, and their scales. A bulk copy per slot would bind: a thread issues one in
 //   about 80 cycles. Half of the stages have weights before pdl_wait(); memory serves x after them.
 //   Consumers load zero points, and scales of blocks of fp8, from the L2.
+// Split K: also by kWarpgroupsK warpgroups of a block, each with its part of the columns of a stage.
 // Arithmetic: a warpgroup converts a batch, some columns of one m64 tile, while the tensor cores multiply one
 //   of another warpgroup; two take turns. Up to 64 tokens, scales of groups multiply the sums of a batch, in
 //   fp32; else, and those of super-blocks (Q4_K, Q6_K), they multiply the weights, which are rounded to T
@@ -27,7 +28,7 @@ struct PromptSchedule;
 
 template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_,
           int kWeights_, int kGroup_, int kZeros_, int kN_, int kRows_, int kTileK_, int kStages_,
-          int kWarpgroups_, int kClusterK_, int kClusterM_>
+          int kWarpgroups_, int kWarpgroupsK_, int kClusterK_, int kClusterM_>
 struct PackedWgmma {
   using Mainloop = PackedMainloop<PackedWgmma>;
   using Schedule =
@@ -39,13 +40,16 @@ struct PackedWgmma {
   static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
                        kWeights = kWeights_, kGroup = kGroup_, kN = kN_, kRows = kRows_, kTileK = kTileK_,
                        kStages = kStages_, kEarlyStages = max_of(kStages / 2, 1), kWarpgroups = kWarpgroups_,
+                       kWarpgroupsK = kWarpgroupsK_, kWarpgroupsM = kWarpgroups / kWarpgroupsK,
                        kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM;
   static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
                         kArgmax = kEpilogue == kEpilogueArgmax, kZeros = kZeros_ != 0;
-  static constexpr int kMatrices = kSwiglu ? 2 : 1;                       // gate and up
-  static constexpr int kOutputs = kRows / kMatrices;                      // per work tile
-  static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;  // per warpgroup and matrix
+  static constexpr int kMatrices = kSwiglu ? 2 : 1;                        // gate and up
+  static constexpr int kOutputs = kRows / kMatrices;                       // per work tile
+  static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroupsM;  // per warpgroup and matrix
+  /// Whether a block has one work tile, whose sums warpgroups or the blocks of a cluster add.
+  static constexpr bool kSplitsK = kWarpgroupsK * kClusterK > 1;
   static constexpr int kConsumers = 128 * kWarpgroups, kScaleWarps = kRmsScale ? 4 : 0,
                        kProducerWarps = kTokens == 0 ? 4 : 1;
   static constexpr int kProducer = kConsumers + 32 * kScaleWarps, kThreads = kProducer + 32 * kProducerWarps;
@@ -76,15 +80,16 @@ struct PackedWgmma {
       kBatchColumns = min_of(kScalesSums ? kGroup : kColumns, kColumns), kBatchFragments = kBatchColumns / 16,
                        kBatchWords = kBatchFragments / Word::kFragments,
                        kBlockBatches = kColumns / kBatchColumns,
-                       kBatches = kTileBlocks * kTiles * kBlockBatches;  // in a stage
+                       kBatches = kTileBlocks / kWarpgroupsK * kTiles * kBlockBatches;  // in a stage
 
   static_assert(kRows % 16 == 0 && kRows <= 256 && kOutputs % 8 == 0 && kOut % 8 == 0);
-  static_assert(ceil_div(kOutputs, 64) % kWarpgroups == 0);
+  static_assert(ceil_div(kOutputs, 64) % kWarpgroupsM == 0 && kWarpgroups % kWarpgroupsK == 0 &&
+                kTileBlocks % kWarpgroupsK == 0);
   static_assert(kIn % kTileK == 0 && kTileK % kColumns == 0 && !(kZeros && kGroup == 0));
   static_assert(kN % 16 == 0 && kN % (8 * kClusterM) == 0 && kCluster <= 8);
-  static_assert(kTokens <= kN && (kClusterK == 1 || (kTokens != 0 && !kArgmax)));
+  static_assert(kTokens <= kN && (!kSplitsK || (kTokens != 0 && !kArgmax)));
   static_assert(!kAddRms || kOutputs % kSquaresGroup == 0);
-  static_assert(kClusterK == 1 || 4 * kN * kPitch <= kStages * kStageBytes);
+  static_assert(!kSplitsK || 4 * kWarpgroupsK * kN * kPitch <= kStages * kStageBytes);
 
   struct Storage {
     unsigned char stages[kStages * kStageBytes];
@@ -268,7 +273,8 @@ class PackedMainloop {
   }
   __device__ __forceinline__ const typename S::Schedule& work() const { return consumer_.work; }
 
-  /// Batch i of a stage belongs to an m64 tile, (matrix, m), and is the part `part` of a block.
+  /// Batch i of a stage belongs to an m64 tile, (matrix, m), and is the part `part` of a block. Blocks are
+  /// those of this warpgroup, which has the kWarpgroupsK-th part of a stage.
   static constexpr __device__ __forceinline__ int tile(int i) { return i / S::kBlockBatches % S::kTiles; }
   static constexpr __device__ __forceinline__ int block(int i) { return i / S::kBlockBatches / S::kTiles; }
   static constexpr __device__ __forceinline__ int part(int i) { return i % S::kBlockBatches; }
@@ -296,6 +302,8 @@ class PackedMainloop {
     return scale_of(word * S::kColumns / 4 + pair / 2 * 16);
   }
 
+  /// The first block of this warpgroup in a stage.
+  __device__ __forceinline__ int first_block() const { return rank_k_ * (S::kTileBlocks / S::kWarpgroupsK); }
   /// The slot, within a work tile, of half `half` of this warp's rows; of a last m64 tile that has fewer rows
   /// than 64, the last slot.
   __device__ __forceinline__ int slot(int tile, int half) const {
@@ -315,16 +323,17 @@ class PackedMainloop {
   }
   /// Loads the block of batch i of a step.
   __device__ __forceinline__ void load_block(int i, int step, const unsigned char* stage) {
-    const int lane = consumer_.lane, column = work().column(step), first = column + block(i) * S::kColumns;
+    const int lane = consumer_.lane, column = work().column(step), of_stage = first_block() + block(i),
+              first = column + of_stage * S::kColumns;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = slot(tile(i), half);
       block_.bytes[half] = *reinterpret_cast<const uint4*>(stage + S::kWeightOffset + at * S::kSlotBytes +
-                                                           block(i) * kBlockBytes + lane * 16);
+                                                           of_stage * kBlockBytes + lane * 16);
       if constexpr (S::kStageScales)
         block_.scales[half].read(stage + S::kScaleOffset + at / S::kMatrixSlots * S::kMatrixScaleBytes +
                                      at % S::kMatrixSlots * S::kSlotScaleBytes,
-                                 column % S::kScaleColumns / S::kTileK * S::kTileK + block(i) * S::kColumns,
+                                 column % S::kScaleColumns / S::kTileK * S::kTileK + of_stage * S::kColumns,
                                  lane / 4);
       else if constexpr (S::kGroup != 0)
         block_.scales[half].template load<S::kIn>(0, args_.scales, row(tile(i), half), first);
@@ -368,18 +377,19 @@ class PackedMainloop {
     mbarrier_wait(&consumer_.shared.full[state.index], state.phase);
     load_block(0, step, consumer_.shared.stages + state.index * S::kStageBytes);
   }
+  __device__ __forceinline__ int warpgroup() const { return rank_k_ * S::kWarpgroupsM + consumer_.index; }
   /// Two warpgroups take turns to issue, so that one converts while the other multiplies.
   __device__ __forceinline__ void wait_turn() const {
-    if constexpr (S::kTakesTurns) named_barrier_sync(3 + consumer_.index, 256);
+    if constexpr (S::kTakesTurns) named_barrier_sync(3 + warpgroup(), 256);
   }
   __device__ __forceinline__ void end_turn() const {
-    if constexpr (S::kTakesTurns) named_barrier_arrive(3 + (consumer_.index ^ 1), 256);
+    if constexpr (S::kTakesTurns) named_barrier_arrive(3 + (warpgroup() ^ 1), 256);
   }
   /// Returns the stage; the last of a work tile is not released.
   __device__ __forceinline__ int multiply_stage(int step) {
     const int index = consumer_.state.index;
     const unsigned char* const stage = consumer_.shared.stages + index * S::kStageBytes;
-    const unsigned x = shared_address(stage);
+    const unsigned x = shared_address(stage) + first_block() * (S::kColumns / 64) * S::kXColumnTile;
     const bool is_first = step == work().first_step, is_last = step + 1 == work().end_step;
     consumer_.state.advance();
 #pragma unroll
@@ -425,6 +435,7 @@ class PackedMainloop {
 
   Consumer& consumer_;
   const QuantizedLinearArgs& args_;
+  const int rank_k_ = Consumer::rank_k();
   Block block_;                        // of the next batch
   unsigned a_[S::kBatchFragments][4];  // the operand of a batch
   float batch_sum_[S::kN / 2] = {};    // with kScalesSums
@@ -433,14 +444,14 @@ class PackedMainloop {
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
           int kGroup, int kZeros, int kTileTokens, int kRows, int kTileK, int kStages, int kWarpgroups,
-          int kClusterK, int kClusterM, int kPrefetch, int kLatePrefetch>
+          int kWarpgroupsK, int kClusterK, int kClusterM, int kPrefetch, int kLatePrefetch>
 __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRmsScale ? 128 : 0) +
                                       (kTokens == 0 ? 128 : 32),
                                   1)
     linear_wgmma_packed(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
                         const __grid_constant__ TensorMap scales, const __grid_constant__ TensorMap x) {
   using S = PackedWgmma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWeights, kGroup, kZeros,
-                        kTileTokens, kRows, kTileK, kStages, kWarpgroups, kClusterK, kClusterM>;
+                        kTileTokens, kRows, kTileK, kStages, kWarpgroups, kWarpgroupsK, kClusterK, kClusterM>;
   [[maybe_unused]] static constexpr int kSharedBytes =
       sizeof(typename S::Storage) + (S::kRmsScale ? 4 * S::kN : 0);
   extern __shared__ __align__(1024) unsigned char memory[];
@@ -468,7 +479,7 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
     if (S::kTakesTurns && warpgroup == 1)
       named_barrier_arrive(3, 256);  // the first turn is that of the other
     StreamingConsumer<S> consumer(shared, warpgroup, args.tokens);
-    if constexpr (kClusterK == 1) {
+    if constexpr (!S::kSplitsK) {
       consumer.run(args);
       if constexpr (S::kArgmax) write_ids<T, kOut, S::kConsumers>(args);
     } else {
@@ -479,7 +490,10 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
       const auto residual = make_epilogue().load_residual();
       consumer.store_partial(args);
       const auto epilogue = make_epilogue();
-      cluster_barrier();
+      if constexpr (kClusterK > 1)
+        cluster_barrier();
+      else
+        named_barrier_sync(1, S::kConsumers);
       wait_scales<S>();
       epilogue.add_and_store(residual);
     }

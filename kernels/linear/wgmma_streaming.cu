@@ -38,7 +38,8 @@ struct StreamingWgmma {
   using State = PipelineState<kStages_>;
   static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
                        kRows = kRows_, kTileK = kTileK_, kStages = kStages_, kWarpgroups = kWarpgroups_,
-                       kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM,
+                       kWarpgroupsM = kWarpgroups, kWarpgroupsK = 1, kClusterK = kClusterK_,
+                       kClusterM = kClusterM_, kCluster = kClusterK * kClusterM,
                        kEarlyStages = kEarlyStages_ ? kEarlyStages_ : kStages;
   static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,

@@ -113,7 +113,10 @@ TEST(StepSearch, OnlyPartsOfTheStepAreTimed) {
 TEST(StepSearch, AnOptionIsJudgedWithItsPartsExchanged) {
   const auto us = [](const Picks& p) { return p[0] == 1 ? 12.0 - 5.0 * p[2] : 10.0 - p[1]; };
   FakeTimer timer(us);
-  timer.has = [](const Picks& p, std::size_t part) { return part == 0 || part == (p[0] == 1 ? 2u : 1u); };
+  timer.has = [&](const Picks& p, std::size_t part) {
+    EXPECT_TRUE(p[0] == 0 || std::ranges::count(timer.timed, p[0], [](const Picks& t) { return t[0]; }) > 0);
+    return part == 0 || part == (p[0] == 1 ? 2u : 1u);
+  };
   EXPECT_EQ(search_step(timer, {2, 2, 2}, {0, 0, 0}).picks, (Picks{0, 1, 0})) << "it has no option";
   timer.options = {0};
   EXPECT_EQ(search_step(timer, {2, 2, 2}, {0, 0, 0}).picks, (Picks{1, 1, 1}));

@@ -193,23 +193,24 @@ Variant mma_packed() {
 
 /// The GEMM of wgmma_packed; `x`: the member of its arguments that has the address of x.
 Stage wgmma_packed_gemm(const char* x, const Expression& condition) {
-  return {.file = "linear/wgmma_packed.cu",
-          .kernel =
-              "linear_wgmma_packed<{dtype}, {few_tokens}, {in}, {out}, {bias}, {prologue}, "
-              "{epilogue}, {weights}, {group}, {zeros}, {tile_tokens}, {rows}, {tile_k}, "
-              "{stages}, {warpgroups}, {cluster_k}, {cluster_m}, {prefetch}, {late_prefetch}>",
-          // Consumers, the warps that add squares, the producer.
-          .geometry = {.grid = {"is_persistent ? 1 : blocks"},
-                       .block = {"128 * (warpgroups + adds_squares) + (tokens > 64 ? 128 : 32)"},
-                       .shared_bytes = "shared_bytes",
-                       .pdl = "pdl",
-                       .cluster = "cluster_k * cluster_m",
-                       .per_sm = "is_persistent",
-                       .max_blocks = "blocks"},
-          .condition = condition,
-          .maps = {weight_map("tile_k / block_columns", "outputs / 8"),
-                   scale_map("slot_scale_bytes", "outputs / 8"),
-                   matrix_map(x, "tokens", "tile_tokens / cluster_m")}};
+  return {
+      .file = "linear/wgmma_packed.cu",
+      .kernel =
+          "linear_wgmma_packed<{dtype}, {few_tokens}, {in}, {out}, {bias}, {prologue}, "
+          "{epilogue}, {weights}, {group}, {zeros}, {tile_tokens}, {rows}, {tile_k}, "
+          "{stages}, {warpgroups}, {warpgroups_k}, {cluster_k}, {cluster_m}, {prefetch}, {late_prefetch}>",
+      // Consumers, the warps that add squares, the producer.
+      .geometry = {.grid = {"is_persistent ? 1 : blocks"},
+                   .block = {"128 * (warpgroups + adds_squares) + (tokens > 64 ? 128 : 32)"},
+                   .shared_bytes = "shared_bytes",
+                   .pdl = "pdl",
+                   .cluster = "cluster_k * cluster_m",
+                   .per_sm = "is_persistent",
+                   .max_blocks = "blocks"},
+      .condition = condition,
+      .maps = {weight_map("tile_k / block_columns", "outputs / 8"),
+               scale_map("slot_scale_bytes", "outputs / 8"),
+               matrix_map(x, "tokens", "tile_tokens / cluster_m")}};
 }
 
 Variant wgmma_packed() {
@@ -223,7 +224,8 @@ Variant wgmma_packed() {
                      {"rows", {64, 96, 112, 128, 160, 192, 224, 256}, "weight rows of a work tile"},
                      {"tile_k", {64, 128, 256}, "columns of a stage"},
                      {"stages", {2, 3, 4, 5, 6, 8, 10, 12}, "stages of the pipeline"},
-                     {"warpgroups", {1, 2, 3, 4}, "consumer warpgroups along the weight rows"},
+                     {"warpgroups", {1, 2, 3, 4}, "consumer warpgroups of a block"},
+                     {"warpgroups_k", {1, 2}, "warpgroups that share weight rows and split K"},
                      {"cluster_k", {1, 2, 4}, "blocks that split K"},
                      {"cluster_m", {1, 2}, "blocks of adjacent work tiles that share x by multicast"},
                      {"persistent",
@@ -240,6 +242,7 @@ Variant wgmma_packed() {
            kWeightSlots,
            {"outputs", "rows / rows_per_output", "outputs of a work tile"},
            {"subtiles", "ceil_div(outputs, 64)", "m64 tiles of the outputs"},
+           {"warpgroup_subtiles", "subtiles * warpgroups_k / warpgroups", "those of a warpgroup"},
            {"tiles", "ceil_div(out, outputs)", "work tiles along the weight rows"},
            {"token_tiles", "ceil_div(tokens, tile_tokens)", "work tiles along the tokens"},
            {"adds_squares", "prologue == rms_scale", "whether a warpgroup adds squares"},
@@ -250,7 +253,7 @@ Variant wgmma_packed() {
             "columns that are converted at once"},
            // Accumulators, a batch of operands, and what else a thread needs.
            {"registers",
-            "subtiles / warpgroups * rows_per_output * tile_tokens / 2 + scales_sums * tile_tokens / 2 + "
+            "warpgroup_subtiles * rows_per_output * tile_tokens / 2 + scales_sums * tile_tokens / 2 + "
             "batch_columns / 4 + 32",
             "registers of a consumer, estimated"},
            kGroups,
@@ -267,8 +270,9 @@ Variant wgmma_packed() {
             "bytes of PackedWgmma's storage"},
            {"blocks", "ceil_div(tiles, cluster_m) * cluster_k * cluster_m * token_tiles",
             "blocks that have work"},
+           {"splits_k", "warpgroups_k * cluster_k > 1", "whether warpgroups or blocks split K"},
            // With split K a block has one work tile, also where a second wave is needed.
-           {"is_persistent", "cluster_k == 1 && persistent", "whether a block takes several work tiles"},
+           {"is_persistent", "!splits_k && persistent", "whether a block takes several work tiles"},
            {"permute_threads", "32 * min(32, ceil_div(in, 256))",
             "threads of a block that permutes a row of x, 8 columns each or more"}},
       .constraints =
@@ -280,16 +284,18 @@ Variant wgmma_packed() {
            // Few tokens are one tile; prompts take tiles that they fill.
            "tokens > 64 || tile_tokens == 16 * ceil_div(tokens, 16)",
            "tokens <= 64 || (tile_tokens >= 64 && tile_tokens != 48 && tile_tokens < 2 * tokens)",
-           "rows % (16 * rows_per_output) == 0", "subtiles % warpgroups == 0",
+           "rows % (16 * rows_per_output) == 0", "subtiles * warpgroups_k % warpgroups == 0",
+           "warpgroups % warpgroups_k == 0 && tile_k % (warpgroups_k * block_columns) == 0",
            "tokens <= 64 || (warpgroups == 2 && outputs % 64 == 0 && persistent)",
            // A scheduler has a warp of each warpgroup, and the producer.
            "registers <= (tokens > 64 ? 232 : min(255, 8 * (64 // (warpgroups + adds_squares + 1))))",
            // A thread holds its residual beside its sums.
-           "tokens <= 64 || epilogue != add || subtiles / warpgroups * tile_tokens <= 192",
+           "tokens <= 64 || epilogue != add || warpgroup_subtiles * tile_tokens <= 192",
            "tile_tokens % (8 * cluster_m) == 0", "cluster_k * cluster_m <= 4",
-           "cluster_k == 1 || (tokens <= 64 && epilogue != argmax && stages * tile_k * cluster_k <= in)",
-           "cluster_k == 1 || 4 * tile_tokens * (rows + 4) <= stages * stage_bytes",
-           "cluster_k == 1 || !persistent || tiles * cluster_k <= sms",
+           "!splits_k || (tokens <= 64 && epilogue != argmax)",
+           "cluster_k == 1 || stages * tile_k * cluster_k <= in",
+           "!splits_k || 4 * warpgroups_k * tile_tokens * (rows + 4) <= stages * stage_bytes",
+           "!splits_k || !persistent || tiles * cluster_k <= sms",
            // Nearly all SMs have work in the last wave, unless there is little.
            "rows == 64 || !persistent || tokens > 64 || tiles * cluster_k >= 0.7 * sms * ceil(tiles * "
            "cluster_k / sms)",
