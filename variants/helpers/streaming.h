@@ -10,6 +10,13 @@ inline Parameter unroll_parameter() { return {"unroll", {1, 2, 4, 8}, "vectors i
 inline Parameter pdl_parameter() { return {"pdl", {0, 1}, "programmatic dependent launch"}; }
 inline const Expression kPdlConstraint = "pdl == 0 || has_pdl";
 
+/// The dynamic shared memory of a kernel that needs `bytes`, where `alone` says that an SM has one block.
+/// With dependent launch it is half of an SM's and more: else the first SMs that the kernel before leaves
+/// take two blocks, and others none.
+inline Expression shared_bytes_of_sm(const Expression& bytes, const Expression& alone) {
+  return if_else(alone && "pdl" && 2 * bytes < "shared_per_block", "shared_per_block // 2", bytes);
+}
+
 /// The values are kCacheDefault, kCacheStreaming and kCacheEvictFirst (kernels/common/cache_hint.cuh).
 inline Parameter cache_hint_parameter(bool evict_first = false) {
   Parameter p{"cache_hint", {0, 1}, "L2 hint: none, streaming stores", {"none", "streaming"}};

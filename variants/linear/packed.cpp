@@ -139,7 +139,8 @@ Variant gemv_packed_bulk_copy() {
                       "{tiles}, {stages}, {cluster_k}, {prefetch}, {tail_prefetch}>",
                   .geometry = {.grid = {"blocks_per_sm"},
                                .block = {"32 * (warps + 1)"},
-                               .shared_bytes = "storage_bytes + cluster_bytes",
+                               .shared_bytes =
+                                   shared_bytes_of_sm("storage_bytes + cluster_bytes", "blocks_per_sm == 1"),
                                .pdl = "pdl",
                                .cluster = "cluster_k",
                                .per_sm = 1},
@@ -202,7 +203,7 @@ Stage wgmma_packed_gemm(const char* x, const Expression& condition) {
       // Consumers, the warps that add squares, the producer.
       .geometry = {.grid = {"is_persistent ? 1 : blocks"},
                    .block = {"128 * (warpgroups + adds_squares) + (tokens > 64 ? 128 : 32)"},
-                   .shared_bytes = "shared_bytes",
+                   .shared_bytes = shared_bytes_of_sm("shared_bytes", "persistent"),
                    .pdl = "pdl",
                    .cluster = "cluster_k * cluster_m",
                    .per_sm = "is_persistent",

@@ -189,6 +189,7 @@ Variant mma_packed_cp_async() {
   add_splits(v);
   v.parameters.push_back(pdl_parameter());
   v.stages.front().geometry.pdl = "pdl";
+  v.stages.front().geometry.shared_bytes = shared_bytes_of_sm("shared_bytes", "blocks_per_sm == 1");
   for (const Expression& constraint : std::vector<Expression>{
            "weights != same && activations == same", "act_order == no", "zeros == no || group != 0",
            "in % block_columns == 0", "tile_k % (block_columns * warps_k) == 0",
