@@ -413,6 +413,27 @@ TEST(LinearQuantized, WgmmaTakesAnOrderOfColumns) {
     }
 }
 
+// In a step early SMs would take two blocks, and others none.
+TEST(LinearQuantized, ABlockThatHasAnSmLeavesNoRoomForAnother) {
+  const OpEntry& linear = find_op("linear");
+  const DeviceFacts facts = known_device("sm_90a");
+  for (const auto& [name, alone] :
+       {std::pair("gemv_packed_bulk_copy", "blocks_per_sm"),
+        std::pair("mma_packed_cp_async", "blocks_per_sm"), std::pair("wgmma_packed", "persistent")}) {
+    const Variant& variant = linear.variant(name);
+    const Problem problem = linear.op.problem(quantized("8", "4096", "4096", "int8", "0"), DType::bf16);
+    int count = 0;
+    for (const Config& config : Space(variant, problem, facts).configs()) {
+      if (config[alone] != 1 || config["pdl"] == 0) continue;
+      const Launch launch = launch_of(variant, variant.stages.back(), problem, config, facts);
+      EXPECT_GT(2 * (launch.shared_bytes + 1024), facts.shared_per_sm) << name << ' ' << config.str();
+      EXPECT_LE(launch.shared_bytes, facts.shared_per_block) << name << ' ' << config.str();
+      ++count;
+    }
+    EXPECT_GT(count, 10) << name;
+  }
+}
+
 // x times the norm's weight is stored before it is scaled.
 TEST(LinearDims, Fp16HasNoSplitNorm) {
   for (const auto& [prologue, epilogue] : {std::pair("rms_scale", "none"), std::pair("none", "add_rms")}) {

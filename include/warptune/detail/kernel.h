@@ -108,6 +108,10 @@ class Kernel {
     if (stage_->cluster > kPortableCluster)
       check(cuFuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
             "cuFuncSetAttribute");
+    if (stage_->pdl)  // an SM must be idle to change its split of shared memory and L1
+      check(cuFuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                               CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
+            "cuFuncSetAttribute");
   }
   /// The grid counts blocks per SM. Clusters of persistent blocks are one wave.
   void spread_over_device() {
