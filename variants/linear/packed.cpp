@@ -192,6 +192,8 @@ Variant mma_packed() {
   };
 }
 
+const Expression kWgmmaSharedBytes = shared_bytes_of_sm("shared_bytes", "persistent");
+
 /// The GEMM of wgmma_packed; `x`: the member of its arguments that has the address of x.
 Stage wgmma_packed_gemm(const char* x, const Expression& condition) {
   return {
@@ -203,7 +205,7 @@ Stage wgmma_packed_gemm(const char* x, const Expression& condition) {
       // Consumers, the warps that add squares, the producer.
       .geometry = {.grid = {"is_persistent ? 1 : blocks"},
                    .block = {"128 * (warpgroups + adds_squares) + (tokens > 64 ? 128 : 32)"},
-                   .shared_bytes = shared_bytes_of_sm("shared_bytes", "persistent"),
+                   .shared_bytes = kWgmmaSharedBytes,
                    .pdl = "pdl",
                    .cluster = "cluster_k * cluster_m",
                    .per_sm = "is_persistent",
@@ -307,7 +309,8 @@ Variant wgmma_packed() {
            "sms)",
            "stages == 2 || (stages - 1) * tile_k * cluster_k < in", "pdl == 0 || tokens <= 64",
            kPdlConstraint},
-      .limits = {.shared_bytes = "max(shared_bytes, act_order == yes ? in * dtype_bytes : 0)"},
+      .limits = {.shared_bytes =
+                     Expression::call("max", {kWgmmaSharedBytes, "act_order == yes ? in * dtype_bytes : 0"})},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{.file = "linear/permute_columns.cu",
                   .kernel = "linear_permute_columns<{dtype}, {in}, {permute_threads}>",

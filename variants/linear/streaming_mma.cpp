@@ -76,7 +76,9 @@ LaunchExpressions geometry(const Expression& cluster, int producer_threads) {
 }
 
 /// Each of the blocks of an SM reserves 1 KB more.
-const ResourceExpressions kLimits{.shared_bytes = "blocks_per_sm * (shared_bytes + 1024) - 1024"};
+ResourceExpressions limits(const Expression& shared_bytes) {
+  return {.shared_bytes = "blocks_per_sm" * (shared_bytes + 1024) - 1024};
+}
 
 const std::string kTemplate =
     "<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {blocks_per_sm}, {warps_m}, {warps_k}, "
@@ -99,7 +101,7 @@ Variant mma_bulk_copy() {
       .parameters = parameters({16, 32, 64, 128, 256}),
       .derived = derived("cluster", kPlainStage),
       .constraints = plain_constraints("cluster"),
-      .limits = kLimits,
+      .limits = limits("shared_bytes"),
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{.file = "linear/mma_bulk_copy.cu",
                   .kernel = "linear_mma_bulk_copy" + kTemplate + ", {cluster}>",
@@ -140,7 +142,7 @@ Variant mma_cp_async() {
             .parameters = parameters({16, 32, 64, 96, 128, 192, 256}),
             .derived = derived("splits", kPlainStage),
             .constraints = plain_constraints("splits"),
-            .limits = kLimits,
+            .limits = limits("shared_bytes"),
             .dtypes = {DType::fp16, DType::bf16},
             .stages = {{.file = "linear/mma_cp_async.cu",
                         .kernel = "linear_mma_cp_async" + kTemplate + ", {splits}, {partial_offset}>",
@@ -157,6 +159,7 @@ Variant mma_cp_async() {
 }  // namespace
 
 Variant mma_packed_cp_async() {
+  const Expression shared_bytes = shared_bytes_of_sm("shared_bytes", "blocks_per_sm == 1");
   Variant v{
       .name = "mma_packed_cp_async",
       .idea =
@@ -173,7 +176,7 @@ Variant mma_packed_cp_async() {
             "((group == 0 || weights == fp8 ? 0 : scale_bytes) + 8 * zeros) * tile_k // max(group, 1), 16)",
             "bytes of eight rows of weights in a stage, with their scales and zero points"}},
       .constraints = constraints("splits", "tokens <= 16 ? 30000 : 16000"),
-      .limits = kLimits,
+      .limits = limits(shared_bytes),
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {
           {.file = "linear/mma_packed_cp_async.cu",
@@ -189,7 +192,7 @@ Variant mma_packed_cp_async() {
   add_splits(v);
   v.parameters.push_back(pdl_parameter());
   v.stages.front().geometry.pdl = "pdl";
-  v.stages.front().geometry.shared_bytes = shared_bytes_of_sm("shared_bytes", "blocks_per_sm == 1");
+  v.stages.front().geometry.shared_bytes = shared_bytes;
   for (const Expression& constraint : std::vector<Expression>{
            "weights != same && activations == same", "act_order == no", "zeros == no || group != 0",
            "in % block_columns == 0", "tile_k % (block_columns * warps_k) == 0",
