@@ -217,6 +217,11 @@ std::vector<Tile> tile_rows() {
            "cluster_k<=out<=48*sms?4:2 "
            "cluster_m=1 persistent=0 pdl<=1",
            quantized_h200),
+      tile("linear", "wgmma_packed",
+           "has_wgmma && tokens > 16 && tokens <= 64 && weights in [int8, fp8] && out <= 48 * sms",
+           "tile_tokens<=64 rows=64 tile_k<=256 stages<=4 warpgroups=2 warpgroups_k=2 "
+           "cluster_k<=out<=32*sms?2:1 cluster_m=1 persistent=1 pdl<=1",
+           quantized_h200),
       tile("linear", "wgmma_packed", "has_wgmma && tokens > 8 && tokens <= 64",
            "tile_tokens<=64 rows=out<=40*sms?64:128 tile_k<=256 stages<=3 warpgroups<=2 "
            "warpgroups_k=1 cluster_k<=2 cluster_m=1 persistent=1 pdl<=1",
@@ -318,6 +323,7 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
           Assignment{
               {"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", weights}, {"group", group}});
   add("linear", Assignment{{"tokens", 1}, {"in", 11008}, {"out", 4096}, {"weights", 2}, {"group", 128}});
+  add("linear", Assignment{{"tokens", 64}, {"in", 4096}, {"out", 4096}, {"weights", 3}});
   add("linear", Assignment{{"tokens", 32}, {"in", 4096}, {"out", 22016}, {"weights", 2}, {"group", 128}});
   for (const std::int64_t tokens : {128, 512, 4096})
     add("linear",
