@@ -214,6 +214,12 @@ std::optional<std::string> Space::broken_constraint(const Config& config) const 
   return broken_resource(values);
 }
 
+std::optional<std::string> Space::why_illegal(const Config& config) const {
+  const std::vector<double> values = values_of(config);
+  if (const Evaluator* rule = broken(values)) return "breaks " + rule->expression().text();
+  return broken_resource(values);
+}
+
 std::string Space::why_excluded(const Config& config) const {
   const std::vector<double> values = values_of(config);
   const Evaluator* rule = broken(values);

@@ -43,8 +43,10 @@ class Space {
   std::int64_t size() const;  // before constraints; saturates at the largest int64
   Config at(std::int64_t index) const;
   /// The constraint that the configuration breaks, of several the one that needs the fewest parameters.
-  /// Throws NotANumber, as do the next two.
+  /// Throws NotANumber, as do the next three.
   std::optional<std::string> broken_constraint(const Config& config) const;
+  /// The same as a predicate: "breaks rows <= 2", "needs 1024 bytes of shared memory, the device has 1000".
+  std::optional<std::string> why_illegal(const Config& config) const;
   /// The same as a sentence; empty if it breaks none.
   std::string why_excluded(const Config& config) const;
   /// All configurations that satisfy every constraint. A constraint is evaluated as soon as all its

@@ -89,8 +89,8 @@ std::optional<std::string> why_unfit(const Variant& variant, const Problem& prob
   for (const Parameter& p : variant.parameters)
     if (!p.in_step_only && !config.has(p.name))
       return fmt::format("'{}' now has a parameter '{}'", variant.name, p.name);
-  if (auto broken = Space(variant, problem, facts).broken_constraint(config))
-    return fmt::format("{} breaks {}", quoted(variant.name, config), *broken);
+  if (const auto why = Space(variant, problem, facts).why_illegal(config))
+    return fmt::format("{} {}", quoted(variant.name, config), *why);
   if (facts.backend == Backend::host && variant.why_not_on_host)
     if (const std::string why = variant.why_not_on_host(problem, config); !why.empty())
       return fmt::format("'{}' needs a GPU: {}", variant.name, why);

@@ -175,7 +175,9 @@ TEST(Space, ConstraintsUseDerivedValues) {
       << "with vec=2 it needs 1024 bytes";
   EXPECT_EQ(space.why_excluded({{"block", 64}, {"vec", 2}, {"layout", 1}}),
             "block=64,vec=2,layout=1 needs 1024 bytes of shared memory, the device has 1000");
-  EXPECT_EQ(space.broken_constraint({{"block", 128}, {"vec", 1}, {"layout", 0}}), "rows <= 2");
+  const Config tall{{"block", 128}, {"vec", 1}, {"layout", 0}};
+  EXPECT_EQ(space.broken_constraint(tall), "rows <= 2");
+  EXPECT_EQ(space.why_illegal(tall), "breaks rows <= 2");
 }
 
 TEST(Space, AConfigurationMustFitTheSharedMemory) {
@@ -188,6 +190,7 @@ TEST(Space, AConfigurationMustFitTheSharedMemory) {
                                       "block=128,vec=1,layout=rows", "block=128,vec=1,layout=columns"}));
   const Config large{{"block", 128}, {"vec", 2}, {"layout", 0}};
   EXPECT_EQ(space.broken_constraint(large), "needs 1536 bytes of shared memory, the device has 1000");
+  EXPECT_EQ(space.why_illegal(large), space.broken_constraint(large));
   EXPECT_EQ(space.why_excluded(large),
             "block=128,vec=2,layout=0 needs 1536 bytes of shared memory, the device has 1000");
 }
