@@ -247,8 +247,7 @@ class CudaDevice : public Device {
                             : blocks;
       }
       Kernel kernel(compiler_.compile(variant, *stage, problem, config, facts_.arch), launch);
-      // An SM must be idle to change its split of shared memory and L1. Kernels that start under their
-      // predecessor have the same split.
+      // An SM must be idle to change its shared-memory carveout: kernels with dependent launch share one.
       if (launch.pdl || (shared_carveout_pct_ < 100 && launch.shared_bytes > 0))
         kernel.prefer_shared_carveout(shared_carveout_pct_);
       if (launch.per_sm && launch.cluster > 1) kernel.limit_to_one_wave();
@@ -358,7 +357,7 @@ class CudaDevice : public Device {
   std::array<std::optional<Kernel>, kDTypes> fill_, count_, compare_;
   std::optional<Kernel> checksum_;
   int shared_carveout_pct_ = 100;  // shared memory of an SM that kernels may use
-  bool persisting_l2_ = false;   // the device supports persisting L2 lines
+  bool persisting_l2_ = false;     // the device supports persisting L2 lines
   std::size_t unreserved_l2_ = std::numeric_limits<std::size_t>::max();  // reserved_l2() after a reset
   Buffer counter_, flush_;
   // Set where this device is one of several ranks.

@@ -26,66 +26,82 @@ std::optional<std::size_t> choose(const StepTimer& timer, std::size_t part,
   return chosen;
 }
 
-/// Exchanges a part until no neighbor that was not timed yet is faster. Returns whether it has changed.
-bool exchange(StepTimer& timer, StepSearch& search, std::size_t part, std::size_t size) {
-  std::vector<bool> is_timed(size);
-  for (bool has_changed = false;; has_changed = true) {
-    is_timed[search.picks[part]] = true;
-    std::vector<std::pair<std::size_t, StepTrial>> trials;
-    for (std::size_t candidate = 0; candidate < size && !timer.time_is_over(); ++candidate) {
-      if (is_timed[candidate] || !timer.are_neighbors(part, search.picks[part], candidate)) continue;
-      const StepTrial trial = timer.time(search.picks, with(search.picks, part, candidate));
-      is_timed[candidate] = true;
-      ++search.trials;
-      if (trial.ok) trials.emplace_back(candidate, trial);
-    }
-    const auto chosen = choose(timer, part, trials);
-    if (!chosen) return has_changed;
-    const Picks next = with(search.picks, part, *chosen);
-    ++search.trials;
-    if (!is_faster(timer.time(search.picks, next))) return has_changed;
-    search.picks = next;
-  }
-}
+/// One search: the picks so far, and when each part was tried.
+class Searcher {
+ public:
+  Searcher(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start)
+      : timer_(timer), sizes_(sizes), search_{.picks = std::move(start)}, tried_at_(sizes.size(), -1) {}
 
-/// Exchanges the parts that only the step with another value of an option has, if they were never tried. This
-/// step does not change: it is without them.
-void exchange_parts_of(StepTimer& timer, StepSearch& search, std::size_t option, std::size_t value,
-                       const std::vector<std::size_t>& sizes, std::vector<int>& tried_at, int changes) {
-  StepSearch other{.picks = with(search.picks, option, value)};
-  ++search.trials;
-  if (!timer.time(search.picks, other.picks).ok) return;
-  for (std::size_t part = 0; part < sizes.size(); ++part) {
-    if (sizes[part] < 2 || tried_at[part] >= 0 || !timer.has_part(other.picks, part)) continue;
-    exchange(timer, other, part, sizes[part]);
-    tried_at[part] = changes;
+  StepSearch run(int max_rounds) {
+    for (bool goes_on = true; goes_on && search_.rounds < max_rounds; ++search_.rounds) {
+      goes_on = false;
+      for (std::size_t part = 0; part < sizes_.size() && !timer_.time_is_over(); ++part) {
+        if (sizes_[part] < 2 || tried_at_[part] == changes_ || !timer_.has_part(search_.picks, part))
+          continue;
+        goes_on = true;
+        if (search_.rounds > 0 && timer_.is_option(part)) exchange_parts_of(part);
+        if (exchange(search_.picks, part)) ++changes_;
+        tried_at_[part] = changes_;
+      }
+    }
+    return std::move(search_);
   }
-  search.trials += other.trials;
-  search.picks = with(std::move(other.picks), option, search.picks[option]);
-}
+
+ private:
+  /// Exchanges a part of `picks` until no neighbor that was not timed yet is faster. Returns whether it has
+  /// changed.
+  bool exchange(Picks& picks, std::size_t part) {
+    std::vector<bool> is_timed(sizes_[part]);
+    for (bool has_changed = false;; has_changed = true) {
+      is_timed[picks[part]] = true;
+      std::vector<std::pair<std::size_t, StepTrial>> trials;
+      for (std::size_t candidate = 0; candidate < sizes_[part] && !timer_.time_is_over(); ++candidate) {
+        if (is_timed[candidate] || !timer_.are_neighbors(part, picks[part], candidate)) continue;
+        const StepTrial trial = time(picks, with(picks, part, candidate));
+        is_timed[candidate] = true;
+        if (trial.ok) trials.emplace_back(candidate, trial);
+      }
+      const auto chosen = choose(timer_, part, trials);
+      if (!chosen) return has_changed;
+      const Picks next = with(picks, part, *chosen);
+      if (!is_faster(time(picks, next))) return has_changed;
+      picks = next;
+    }
+  }
+  /// Exchanges the untried parts that only steps with another value of an option have. The step so far is
+  /// without them and does not change.
+  void exchange_parts_of(std::size_t option) {
+    const std::size_t value_so_far = search_.picks[option];
+    for (std::size_t value = 0; value < sizes_[option] && !timer_.time_is_over(); ++value) {
+      if (value == value_so_far) continue;
+      Picks other = with(search_.picks, option, value);
+      if (!time(search_.picks, other).ok) continue;
+      for (std::size_t part = 0; part < sizes_.size(); ++part) {
+        if (sizes_[part] < 2 || tried_at_[part] >= 0 || !timer_.has_part(other, part)) continue;
+        exchange(other, part);
+        tried_at_[part] = changes_;
+      }
+      search_.picks = with(std::move(other), option, value_so_far);
+    }
+  }
+  StepTrial time(const Picks& incumbent, const Picks& candidate) {
+    ++search_.trials;
+    return timer_.time(incumbent, candidate);
+  }
+
+  StepTimer& timer_;
+  const std::vector<std::size_t>& sizes_;
+  StepSearch search_;
+  std::vector<int> tried_at_;  // the number of changes when a part was tried last; -1: never
+  int changes_ = 0;
+};
 
 }  // namespace
 
 bool is_faster(const StepTrial& trial) { return trial.ok && trial.high < 1 && trial.ratio < 1 - kSameStep; }
 
 StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start, int max_rounds) {
-  StepSearch search{.picks = std::move(start)};
-  int changes = 0;
-  std::vector<int> tried_at(sizes.size(), -1);  // the number of changes when a part was tried last
-  for (bool goes_on = true; goes_on && search.rounds < max_rounds; ++search.rounds) {
-    goes_on = false;
-    for (std::size_t part = 0; part < sizes.size() && !timer.time_is_over(); ++part) {
-      if (sizes[part] < 2 || tried_at[part] == changes || !timer.has_part(search.picks, part)) continue;
-      goes_on = true;
-      if (search.rounds > 0 && timer.is_option(part))
-        for (std::size_t value = 0; value < sizes[part] && !timer.time_is_over(); ++value)
-          if (value != search.picks[part])
-            exchange_parts_of(timer, search, part, value, sizes, tried_at, changes);
-      if (exchange(timer, search, part, sizes[part])) ++changes;
-      tried_at[part] = changes;
-    }
-  }
-  return search;
+  return Searcher(timer, sizes, std::move(start)).run(max_rounds);
 }
 
 }  // namespace warptune

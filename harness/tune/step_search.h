@@ -52,10 +52,10 @@ struct StepSearch {
 /// neighbors of its candidate are timed interleaved with the picks so far. If one is surely faster, the
 /// simplest of the ones that tie with the fastest is timed once more, and picked if it is faster again: the
 /// fastest of many samples is too often a lucky one. Then its neighbors that were not timed yet follow.
-/// Otherwise the part stays, so that equal candidates do not alternate. From the second round on an option is
-/// judged when the parts that its other value brings have been exchanged, too: at first these have the
-/// fastest plans alone. Ends when nothing has changed since each part was tried, after `max_rounds`, or when
-/// the time is over.
+/// Otherwise the part stays, so that equal candidates do not alternate. From the second round on the parts
+/// that another value of an option brings are exchanged before the two steps are compared: at first these
+/// parts have the plans that are the fastest alone. Ends when nothing has changed since each part was tried,
+/// after `max_rounds`, or when the time is over.
 StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start,
                        int max_rounds = 8);
 

@@ -10,11 +10,11 @@ inline Parameter unroll_parameter() { return {"unroll", {1, 2, 4, 8}, "vectors i
 inline Parameter pdl_parameter() { return {"pdl", {0, 1}, "programmatic dependent launch"}; }
 inline const Expression kPdlConstraint = "pdl == 0 || has_pdl";
 
-/// The dynamic shared memory of a kernel that needs `bytes`, where `alone` says that an SM has one block.
-/// With dependent launch it is half of an SM's and more: else the first SMs that the kernel before leaves
-/// take two blocks, and others none.
-inline Expression shared_bytes_of_sm(const Expression& bytes, const Expression& alone) {
-  return if_else(alone && "pdl" && 2 * bytes < "shared_per_block", "shared_per_block // 2", bytes);
+/// The dynamic shared memory of a kernel that needs `bytes`. Where `one_block` is true, dependent launch pads
+/// it to half of an SM's, which limits the occupancy to one block: else the first SMs that the predecessor
+/// leaves run two blocks of a persistent grid, and others none.
+inline Expression padded_shared_bytes(const Expression& bytes, const Expression& one_block) {
+  return if_else(one_block && "pdl" && 2 * bytes < "shared_per_block", "shared_per_block // 2", bytes);
 }
 
 /// The values are kCacheDefault, kCacheStreaming and kCacheEvictFirst (kernels/common/cache_hint.cuh).

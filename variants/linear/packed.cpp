@@ -140,7 +140,7 @@ Variant gemv_packed_bulk_copy() {
                   .geometry = {.grid = {"blocks_per_sm"},
                                .block = {"32 * (warps + 1)"},
                                .shared_bytes =
-                                   shared_bytes_of_sm("storage_bytes + cluster_bytes", "blocks_per_sm == 1"),
+                                   padded_shared_bytes("storage_bytes + cluster_bytes", "blocks_per_sm == 1"),
                                .pdl = "pdl",
                                .cluster = "cluster_k",
                                .per_sm = 1},
@@ -192,7 +192,7 @@ Variant mma_packed() {
   };
 }
 
-const Expression kWgmmaSharedBytes = shared_bytes_of_sm("shared_bytes", "persistent");
+const Expression kWgmmaSharedBytes = padded_shared_bytes("shared_bytes", "persistent");
 
 /// The GEMM of wgmma_packed; `x`: the member of its arguments that has the address of x.
 Stage wgmma_packed_gemm(const char* x, const Expression& condition) {

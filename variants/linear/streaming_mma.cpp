@@ -159,7 +159,7 @@ Variant mma_cp_async() {
 }  // namespace
 
 Variant mma_packed_cp_async() {
-  const Expression shared_bytes = shared_bytes_of_sm("shared_bytes", "blocks_per_sm == 1");
+  const Expression shared_bytes = padded_shared_bytes("shared_bytes", "blocks_per_sm == 1");
   Variant v{
       .name = "mma_packed_cp_async",
       .idea =

@@ -108,7 +108,7 @@ class Kernel {
     if (stage_->cluster > kPortableCluster)
       check(cuFuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
             "cuFuncSetAttribute");
-    if (stage_->pdl)  // an SM must be idle to change its split of shared memory and L1
+    if (stage_->pdl)  // an SM must be idle to change its shared-memory carveout
       check(cuFuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
                                CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
             "cuFuncSetAttribute");

@@ -1,0 +1,225 @@
+#pragma once
+// The main loop of wgmma_packed: a consumer warpgroup converts packed weights to the A operand of wgmma, in
+// registers, and multiplies them by the x of the stage.
+// Arithmetic: a warpgroup converts a batch, some columns of one m64 tile, while the tensor cores multiply one
+//   of another warpgroup; two alternate. Up to 64 tokens, scales of groups multiply the sums of a batch, in
+//   fp32; else, and those of super-blocks (Q4_K, Q6_K), they multiply the weights, which are rounded to T
+//   once. Scales of rows multiply the sums.
+#include "kernels/linear/packed_weights.cuh"
+#include "kernels/linear/streaming_wgmma.cuh"
+
+namespace warptune {
+
+/// The main loop of a consumer warpgroup. A warp has row lane / 4 of two slots of each m64 tile.
+template <class S>
+class PackedMainloop {
+ public:
+  /// Returns the last stage, which is not released.
+  static __device__ __forceinline__ int run(StreamingConsumer<S>& consumer, const QuantizedLinearArgs& args) {
+    return PackedMainloop(consumer, args).run();
+  }
+
+ private:
+  using Consumer = StreamingConsumer<S>;
+  using T = typename S::T;
+  using Word = typename S::Word;
+
+  /// A lane's part of a block of weights in two slots.
+  struct Block {
+    uint4 bytes[2];
+    BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales[2];
+    signed char zeros[2][S::kZeros ? S::kBlockScales : 1];
+  };
+
+  __device__ __forceinline__ PackedMainloop(Consumer& consumer, const QuantizedLinearArgs& args)
+      : consumer_(consumer), args_(args) {}
+
+  __device__ __forceinline__ int run() {
+    if constexpr (kHasRowScales<S::kWeights, S::kGroup>) load_row_scales();
+    if constexpr (S::kScalesSums)
+#pragma unroll
+      for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+        for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] = 0;
+    load_first_block(work().first_step);
+    int last = 0;
+    for (int step = work().first_step; step < work().end_step; ++step) last = multiply_stage(step);
+    if constexpr (kHasRowScales<S::kWeights, S::kGroup>)
+#pragma unroll
+      for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+        for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] *= row_scales_[tile][i / 2 % 2];
+    return last;
+  }
+  __device__ __forceinline__ const typename S::Schedule& work() const { return consumer_.work; }
+
+  /// Batch i of a stage belongs to an m64 tile, (matrix, m), and is the part `part` of a block. Blocks are
+  /// those of this warpgroup, which has the kWarpgroupsK-th part of a stage.
+  static constexpr __device__ __forceinline__ int tile(int i) { return i / S::kBlockBatches % S::kTiles; }
+  static constexpr __device__ __forceinline__ int block(int i) { return i / S::kBlockBatches / S::kTiles; }
+  static constexpr __device__ __forceinline__ int part(int i) { return i % S::kBlockBatches; }
+  /// Whether the sums of a batch begin at zero.
+  static constexpr __device__ __forceinline__ bool begins_tile(int i) {
+    return block(i) == 0 && part(i) == 0;
+  }
+  /// With scales of groups that multiply sums: those of the part of a group that lies in a block.
+  static constexpr __device__ __forceinline__ bool begins_group(int i) {
+    return part(i) * S::kBatchColumns % max_of(S::kGroup, 1) == 0;
+  }
+  static constexpr __device__ __forceinline__ bool ends_group(int i) {
+    return part(i) + 1 == S::kBlockBatches || begins_group(i + 1);
+  }
+  /// The first fragment of x, within the stage.
+  static constexpr __device__ __forceinline__ int fragment(int i) {
+    return (block(i) * S::kColumns + part(i) * S::kBatchColumns) / 16;
+  }
+  /// Which scale of a block the column `column` of the block has.
+  static constexpr __device__ __forceinline__ int scale_of(int column) {
+    return column * S::kBlockScales / S::kColumns;
+  }
+  /// The same for pair `pair` of a word.
+  static constexpr __device__ __forceinline__ int scale_of_pair(int word, int pair) {
+    return scale_of(word * S::kColumns / 4 + pair / 2 * 16);
+  }
+
+  /// The first block of this warpgroup in a stage.
+  __device__ __forceinline__ int first_block() const { return rank_k_ * (S::kTileBlocks / S::kWarpgroupsK); }
+  /// The slot, within a work tile, of half `half` of this warp's rows; of a last m64 tile that has fewer rows
+  /// than 64, the last slot.
+  __device__ __forceinline__ int slot(int tile, int half) const {
+    return tile / S::kSubtiles * S::kMatrixSlots +
+           min_of(consumer_.first_output(tile % S::kSubtiles) / kBlockRows + half, S::kMatrixSlots - 1);
+  }
+  /// The row of the weight matrix.
+  __device__ __forceinline__ long long row(int tile, int half) const {
+    const int output = work().tile * S::kOutputs + consumer_.first_output(tile % S::kSubtiles) + half * 8 +
+                       consumer_.lane / 4;
+    return tile / S::kSubtiles * S::kOut + min_of(output, S::kOut - 1);
+  }
+  __device__ __forceinline__ void load_row_scales() {
+#pragma unroll
+    for (int i = 0; i < S::kTiles * 2; ++i)
+      row_scales_[i / 2][i % 2] = row_scale<S::kWeights, S::kGroup>(args_, row(i / 2, i % 2)) * Word::kScale;
+  }
+  /// Loads the block of batch i of a step.
+  __device__ __forceinline__ void load_block(int i, int step, const unsigned char* stage) {
+    const int lane = consumer_.lane, column = work().column(step), stage_block = first_block() + block(i),
+              first = column + stage_block * S::kColumns;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int at = slot(tile(i), half);
+      block_.bytes[half] = *reinterpret_cast<const uint4*>(stage + S::kWeightOffset + at * S::kSlotBytes +
+                                                           stage_block * kBlockBytes + lane * 16);
+      if constexpr (S::kStageScales)
+        block_.scales[half].read(
+            stage + S::kScaleOffset + at / S::kMatrixSlots * S::kMatrixScaleBytes +
+                at % S::kMatrixSlots * S::kSlotScaleBytes,
+            column % S::kScaleColumns / S::kTileK * S::kTileK + stage_block * S::kColumns, lane / 4);
+      else if constexpr (S::kGroup != 0)
+        block_.scales[half].template load<S::kIn>(0, args_.scales, row(tile(i), half), first);
+      if constexpr (S::kZeros)
+#pragma unroll
+        for (int j = 0; j < S::kBlockScales; ++j)
+          block_.zeros[half][j] = args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, row(tile(i), half),
+                                                          first + j * S::kGroup)];
+    }
+  }
+  /// Converts batch i, a part of the block, to A.
+  __device__ __forceinline__ void convert(int i) {
+#pragma unroll
+    for (int w = 0; w < S::kBatchWords; ++w) {
+      const int word = part(i) * S::kBatchWords + w, scale = scale_of(word * S::kColumns / 4);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint4& v = block_.bytes[half];
+        unsigned pairs[Word::kPairs];
+        Word::convert(pairs,
+                      word == 0   ? v.x
+                      : word == 1 ? v.y
+                      : word == 2 ? v.z
+                                  : v.w,
+                      Word::bias(Word::kZero + (S::kZeros ? block_.zeros[half][scale] : 0)));
+#pragma unroll
+        for (int j = 0; j < Word::kPairs; ++j) {
+          if constexpr (S::kGroup != 0 && !S::kScalesSums)
+            pairs[j] = block_.scales[half].template multiply<T>(pairs[j], scale_of_pair(word, j));
+          a_[w * Word::kFragments + j / 2][j % 2 * 2 + half] = pairs[j];
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ float (&sum_of(int tile))[S::kN / 2] {
+    return consumer_.sum[tile / S::kSubtiles][tile % S::kSubtiles];
+  }
+  /// Waits for the stage of a step and loads its first block.
+  __device__ __forceinline__ void load_first_block(int step) {
+    const auto& state = consumer_.state;
+    mbarrier_wait(&consumer_.shared.full[state.index], state.phase);
+    load_block(0, step, consumer_.shared.stages + state.index * S::kStageBytes);
+  }
+  __device__ __forceinline__ int warpgroup() const { return rank_k_ * S::kWarpgroupsM + consumer_.index; }
+  /// Two warpgroups issue alternately, so that one converts while the other multiplies.
+  __device__ __forceinline__ void pingpong_wait() const {
+    if constexpr (S::kPingpong) named_barrier_sync(3 + warpgroup(), 256);
+  }
+  __device__ __forceinline__ void pingpong_arrive() const {
+    if constexpr (S::kPingpong) named_barrier_arrive(3 + (warpgroup() ^ 1), 256);
+  }
+  /// Returns the stage; the last of a work tile is not released.
+  __device__ __forceinline__ int multiply_stage(int step) {
+    const int index = consumer_.state.index;
+    const unsigned char* const stage = consumer_.shared.stages + index * S::kStageBytes;
+    const unsigned x = shared_address(stage) + first_block() * (S::kColumns / 64) * S::kXColumnTile;
+    const bool is_first = step == work().first_step, is_last = step + 1 == work().end_step;
+    consumer_.state.advance();
+#pragma unroll
+    for (int i = 0; i < S::kBatches; ++i) {
+      convert(i);
+      auto& to = S::kScalesSums ? batch_sum_ : sum_of(tile(i));
+      warpgroup_fence_operand(to);
+      warpgroup_fence_operand(a_);
+      pingpong_wait();
+      warpgroup_arrive();
+#pragma unroll
+      for (int f = 0; f < S::kBatchFragments; ++f) {
+        const int k = fragment(i) + f;
+        const bool accumulate = f > 0 || (S::kScalesSums ? !begins_group(i) : !begins_tile(i) || !is_first);
+        wgmma<T, S::kN, false>(
+            to, a_[f], wgmma_descriptor_swizzle_128b(x + k / 4 * S::kXColumnTile + k % 4 * 32), accumulate);
+      }
+      warpgroup_commit_batch();
+      pingpong_arrive();
+      [[maybe_unused]] const BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales[2] = {
+          block_.scales[0], block_.scales[1]};
+      if (i + 1 == S::kBatches) {
+        if (!is_last) load_first_block(step + 1);
+      } else if (part(i + 1) == 0) {
+        load_block(i + 1, step, stage);
+      }
+      warpgroup_wait<0>();
+      warpgroup_fence_operand(to);
+      warpgroup_fence_operand(a_);  // wgmma reads it until then
+      if constexpr (S::kScalesSums)
+        if (ends_group(i)) {
+          const int at = scale_of(part(i) * S::kBatchColumns);
+          const float factors[2] = {scales[0][at] * Word::kScale, scales[1][at] * Word::kScale};
+#pragma unroll
+          for (int j = 0; j < S::kN / 2; ++j)
+            sum_of(tile(i))[j] = fmaf(factors[j / 2 % 2], batch_sum_[j], sum_of(tile(i))[j]);
+        }
+    }
+    fence_proxy_async();  // the stage is overwritten by bulk copies
+    if (!is_last) consumer_.release(index);
+    return index;
+  }
+
+  Consumer& consumer_;
+  const QuantizedLinearArgs& args_;
+  const int rank_k_ = Consumer::rank_k();
+  Block block_;                        // of the next batch
+  unsigned a_[S::kBatchFragments][4];  // the operand of a batch
+  float batch_sum_[S::kN / 2] = {};    // with kScalesSums
+  float row_scales_[S::kTiles][2];     // with kHasRowScales
+};
+
+}  // namespace warptune
