@@ -183,18 +183,17 @@ std::vector<Tile> tile_rows() {
       // Quantized weights
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights in [int8, fp8, q6_k]",
            "blocks_per_sm<=2 warps<=16 tiles=1 stages<=4 cluster_k=1 pdl<=1", quantized_h200),
-      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == q4_k",
-           "blocks_per_sm=1 warps<=in>8192?8:16 tiles<=2 stages<=in>8192||out>8192?4:3 cluster_k=1 pdl<=1",
-           quantized_h200),
-      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == int4 && in > 8192",
-           "blocks_per_sm<=2 warps<=8 tiles<=2 stages<=4 cluster_k<=2 pdl<=1", quantized_h200),
-      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights == int4",
-           "blocks_per_sm=1 warps<=16 tiles<=2 stages<=4 cluster_k=1 pdl<=1", quantized_h200),
+      tile("linear", "gemv_packed_cp_async",
+           "has_bulk_copy ? tokens <= 8 && weights in [int4, q4_k] && in * tokens <= 65536 : "
+           "tokens <= 4 || (tokens <= 8 && " +
+               rows_per_sm("swiglu") + " <= 48)",
+           "blocks_per_sm=1 warps<=16 tiles<=2 stages<=3 pdl<=1", quantized_h200),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens <= 8",
            "blocks_per_sm=1 warps<=16 tiles=1 stages<=6 cluster_k<=in*tokens>65536?2:1 pdl<=1",
            quantized_h200),
-      tile("linear", "gemv_packed", "tokens <= 4 || (tokens <= 8 && " + rows_per_sm("swiglu") + " <= 48)",
-           "warps<=in>=4096?16:8 tiles=1 unroll<=2 pdl<=1", quantized_h200),
+      tile("linear", "gemv_packed_cp_async",
+           "tokens <= 4 || (tokens <= 8 && " + rows_per_sm("swiglu") + " <= 48)",
+           "blocks_per_sm<=2 warps<=8 tiles=1 stages<=4 pdl<=1", quantized_h200),
       // A group of rows per block, or several of about 96.
       tile(
           "linear", "mma_packed_cp_async",

@@ -17,6 +17,16 @@ __device__ __forceinline__ void cp_async_16(void* shared, const void* global, bo
                : "memory");
 }
 
+/// The same with an L2 policy (l2_evict_first_policy()).
+__device__ __forceinline__ void cp_async_16(void* shared, const void* global, unsigned long long policy,
+                                            bool valid) {
+  const int bytes = valid ? 16 : 0;
+  asm volatile(
+      "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared_address(shared)),
+      "l"(global), "r"(bytes), "l"(policy)
+      : "memory");
+}
+
 /// Copies 4 bytes.
 __device__ __forceinline__ void cp_async_4(void* shared, const void* global) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(shared)), "l"(global)

@@ -1,7 +1,7 @@
 // GEMV on quantized weights (packed_weights.h) for 1 to 16 tokens, with a deep pipeline of bulk copies
 // (sm_90) that goes on while a block waits for x. Products: packed_dot.cuh.
 // Grid: persistent blocks. A cluster of kClusterK blocks, each with its part of K and so of x, computes a
-//   contiguous range of work tiles of kTiles tiles of 16 rows.
+//   share of the work tiles of kTiles tiles of 16 rows.
 // Roles: one thread of the last warp loads stages of kWarps blocks of weights of each row, with their scales,
 //   by TMA (a copy per slot would delay the first stages: a thread issues one in about 80 cycles), and zero
 //   points; each of kWarps consumer warps multiplies one block of each stage, so that they split K, and loads
@@ -14,12 +14,11 @@
 // Combine: block 0 of a cluster gets the sums of the others asynchronously (st.async) and stores the outputs
 //   of kBatchTiles work tiles at once, so that no tile waits for another block.
 // `in` is a multiple of the columns of a block of weights; fp8 has no groups.
-#include "kernels/common/barrier.cuh"
 #include "kernels/common/cluster.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
-#include "kernels/linear/packed_dot.cuh"
+#include "kernels/linear/packed_gemv_mainloop.cuh"
 
 namespace warptune {
 
@@ -37,7 +36,7 @@ struct ClusterSums<S, 1> {};
 /// The shared memory of a block. A stage has the part of 2 * kTiles slots of eight rows.
 template <class S, int kStages_>
 struct PackedStages {
-  static constexpr int kStages = kStages_, kSteps = ceil_div(S::kBlocks, S::kWarps);  // stages of a work tile
+  static constexpr int kStages = kStages_;
   /// Stages that are filled before pdl_wait(). Memory serves x after them.
   static constexpr int kEarlyStages = max_of(kStages / 2, 1);
   /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
@@ -57,7 +56,7 @@ struct PackedStages {
   struct Stage {
     alignas(128) unsigned char weights[2 * S::kTiles][kSlotBytes];
     ScaleChunk scales[kMatrices][kChunks];
-    unsigned char zeros[2 * S::kTiles][max_of(kZeroBytes, 16)];
+    signed char zeros[2 * S::kTiles][max_of(kZeroBytes, 16)];
   };
   /// Where a stage has half `half` of a tile: with SwiGLU all gates, then all ups.
   static constexpr __device__ __forceinline__ int slot(int tile, int half) {
@@ -73,40 +72,27 @@ struct PackedStages {
   static_assert(!S::kZeros || (S::kGroup != 0 && S::kIn / S::kGroup % 2 == 0 && kSlotGroups % 2 == 0));
 };
 
-/// The work tiles of a block, and its number in the cluster.
-template <class S>
-struct PackedWork {
-  static constexpr int kTiles = ceil_div(S::kOut, S::kOutputs);
-  const unsigned cluster = blockIdx.x / S::kClusterK, clusters = gridDim.x / S::kClusterK;
-  const int rank = static_cast<int>(blockIdx.x % S::kClusterK);
-  const int first = static_cast<int>(static_cast<long long>(kTiles) * cluster / clusters),
-            last = static_cast<int>(static_cast<long long>(kTiles) * (cluster + 1) / clusters);
-};
-
 /// One thread: fills the stages. What a tensor map has beyond the last row or column is zeros.
 template <class S, class P>
 class PackedProducer {
  public:
   __device__ __forceinline__ PackedProducer(const QuantizedLinearArgs& args, const TensorMap& weight,
                                             const TensorMap& scales, typename P::Storage& shared)
-      : args_(args),
-        weight_map_(weight),
-        scale_map_(scales),
-        shared_(shared),
-        tile_(work_.first),
-        total_((work_.last - work_.first) * P::kSteps) {}
+      : args_(args), weight_map_(weight), scale_map_(scales), shared_(shared) {}
 
-  /// Loads stages up to `count`, or the last.
+  __device__ __forceinline__ void load_early() { load(min_of(P::kEarlyStages, total_)); }
+  __device__ __forceinline__ void load_all() { load(total_); }
+
+ private:
+  /// Loads stages up to `count`.
   __device__ __forceinline__ void load(int count) {
-    for (; loaded_ < min_of(count, total_); ++loaded_) {
+    for (; loaded_ < count; ++loaded_) {
       if (loaded_ >= P::kStages) mbarrier_wait(&shared_.empty[stage_], loaded_ / P::kStages % 2 ^ 1);
       load_stage();
     }
   }
-  __device__ __forceinline__ void load_all() { load(total_); }
-
- private:
   __device__ __forceinline__ void load_stage() {
+    const int tile = work_.tile(number_);
     typename P::Stage& stage = shared_.stages[stage_];
     Mbarrier* const full = &shared_.full[stage_];
     const int blocks = min_of(S::kWarps, S::kBlocks - step_ * S::kWarps);
@@ -116,7 +102,7 @@ class PackedProducer {
     mbarrier_arrive_expect_tx(full, 2 * S::kTiles * (P::kSlotBytes + P::kScaleBytes + zero_bytes));
 #pragma unroll
     for (int matrix = 0; matrix < P::kMatrices; ++matrix) {
-      const int slot = matrix * (S::kSlots / 2) + tile_ * P::kMatrixSlots;
+      const int slot = matrix * (S::kSlots / 2) + tile * P::kMatrixSlots;
       tma_load_3d(stage.weights[matrix * P::kMatrixSlots], weight_map_, 0, block, slot, full, policy_);
       if constexpr (S::kGroup != 0)
 #pragma unroll
@@ -130,11 +116,11 @@ class PackedProducer {
         bulk_copy_evict_first(
             stage.zeros[P::slot(i / 2, i % 2)],
             args_.zeros +
-                (S::slot(tile_ * S::kTiles + i / 2, i % 2) * (S::kIn / S::kGroup) + group) * kBlockRows,
+                (S::slot(tile * S::kTiles + i / 2, i % 2) * (S::kIn / S::kGroup) + group) * kBlockRows,
             zero_bytes, full);
-    if (++step_ == P::kSteps) {
+    if (++step_ == PackedWork<S>::kSteps) {
       step_ = 0;
-      ++tile_;
+      ++number_;
     }
     if (++stage_ == P::kStages) stage_ = 0;
   }
@@ -144,36 +130,45 @@ class PackedProducer {
   typename P::Storage& shared_;
   const PackedWork<S> work_;
   const unsigned long long policy_ = l2_evict_first_policy();
-  int tile_;
-  const int total_;
-  int loaded_ = 0, step_ = 0, stage_ = 0;
+  const int total_ = work_.count * PackedWork<S>::kSteps;
+  int loaded_ = 0, number_ = 0, step_ = 0, stage_ = 0;
 };
 
-/// Reads this lane's part of a stage. `parity`: of the warp's block (PackedAccumulator::add).
+/// The stages as a consumer warp sees them.
 template <class S, class P>
-__device__ __forceinline__ void read_stage(PackedBlock<S> (&weights)[S::kTiles][2],
-                                           const typename P::Stage& stage, int parity) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+class StageReader {
+ public:
+  __device__ __forceinline__ explicit StageReader(typename P::Storage& shared) : shared_(shared) {}
+
+  __device__ __forceinline__ void wait() { mbarrier_wait(&shared_.full[state_.index], state_.phase); }
+  /// Reads this lane's part. `parity`: of the warp's block (PackedAccumulator::add).
+  __device__ __forceinline__ void read(PackedBlock<S> (&weights)[S::kTiles][2], int parity) const {
+    const typename P::Stage& stage = shared_.stages[state_.index];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
-  for (int i = 0; i < 2 * S::kTiles; ++i) {
-    PackedBlock<S>& to = weights[i / 2][i % 2];
-    const int slot = P::slot(i / 2, i % 2);
-    const auto* const scales =
-        stage.scales[slot / P::kMatrixSlots][warp / P::kChunkWarps].slots[slot % P::kMatrixSlots];
-    to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
-    const int column = warp % P::kChunkWarps * S::kColumns;
-    if constexpr (S::kGroupColumns) {
-      if (PackedAccumulator<S>::has_groups(parity)) to.scales.read_pair(scales, column, lane / 4, lane % 2);
-    } else if constexpr (S::kGroup != 0) {
-      to.scales.read(scales, column, lane / 4);
+    for (int i = 0; i < 2 * S::kTiles; ++i) {
+      PackedBlock<S>& to = weights[i / 2][i % 2];
+      const int slot = P::slot(i / 2, i % 2);
+      to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
+      if constexpr (S::kGroup != 0)
+        read_scales(to,
+                    stage.scales[slot / P::kMatrixSlots][warp / P::kChunkWarps].slots[slot % P::kMatrixSlots],
+                    warp % P::kChunkWarps * S::kColumns, parity);
+      if constexpr (S::kZeros) read_zeros(to, stage.zeros[slot], warp * S::kColumns);
     }
-    if constexpr (S::kZeros)
-#pragma unroll
-      for (int j = 0; j < S::kBlockScales; ++j)
-        to.zeros[j] = static_cast<signed char>(
-            stage.zeros[slot][(warp * S::kColumns / S::kGroup + j) * kBlockRows + lane / 4]);
   }
-}
+  /// The stage is overwritten by bulk copies.
+  __device__ __forceinline__ void release() {
+    fence_proxy_async();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(&shared_.empty[state_.index]);
+    state_.advance();
+  }
+
+ private:
+  typename P::Storage& shared_;
+  PipelineState<P::kStages> state_;
+};
 
 /// Adds the sums of the blocks of a cluster. A consumer thread.
 template <class S>
@@ -182,24 +177,24 @@ class ClusterCombine {
   __device__ __forceinline__ ClusterCombine(ClusterSums<S>& shared, const PackedWork<S>& work)
       : shared_(shared), work_(work) {}
 
-  /// Gives block 0 the sums of result i of a tile.
-  __device__ __forceinline__ void give(int tile, int i, const ResultSums<S>& sums) {
-    ResultSums<S>& to = shared_.sums[work_.rank][(tile - work_.first) % kBatchTiles][i];
+  /// Gives block 0 the sums of result i of work tile `n`.
+  __device__ __forceinline__ void give(int n, int i, const ResultSums<S>& sums) {
+    ResultSums<S>& to = shared_.sums[work_.rank][n % kBatchTiles][i];
     if (work_.rank == 0)
       to = sums;
     else
       cluster_store_async(sums, &to, &shared_.sums_full, 0);
   }
-  /// After a work tile. Block 0 stores the outputs of a whole batch, and the last ones.
-  __device__ __forceinline__ void end_tile(const QuantizedLinearArgs& args, int tile) {
-    const int tiles = (tile - work_.first) % kBatchTiles + 1;
-    const bool is_last = tile + 1 == work_.last;
+  /// After work tile `n`. Block 0 stores the outputs of a whole batch, and the last ones.
+  __device__ __forceinline__ void end_tile(const QuantizedLinearArgs& args, int n) {
+    const int tiles = n % kBatchTiles + 1;
+    const bool is_last = n + 1 == work_.count;
     if (tiles < kBatchTiles && !is_last) return;
     if (work_.rank == 0) {
       if (threadIdx.x == 0)
         mbarrier_arrive_expect_tx(&shared_.sums_full, (S::kClusterK - 1) * tiles * S::kResults *
                                                           static_cast<int>(sizeof(ResultSums<S>)));
-      store(args, tile + 1 - tiles, tiles);
+      store(args, n + 1 - tiles, tiles);
     }
     if (!is_last) {  // block 0 has read the batch
       if (work_.rank == 0) {
@@ -219,7 +214,7 @@ class ClusterCombine {
     bool is_waited = false;
     for (int i = threadIdx.x; i < tiles * S::kResults; i += S::kThreads) {
       const int tile = i / S::kResults, result = i % S::kResults;
-      const PackedOutput<S> output(args, (first + tile) * S::kOutputs, result);
+      const PackedOutput<S> output(args, work_.tile(first + tile) * S::kOutputs, result);
       if (!is_waited) mbarrier_wait_cluster(&shared_.sums_full, phase_);
       is_waited = true;
       ResultSums<S> sums = shared_.sums[0][tile][result];
@@ -240,48 +235,18 @@ class ClusterCombine {
 template <class S, class P>
 __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typename P::Storage& shared,
                                         const WarpActivations<S>& x) {
-  const PackedWork<S> work;
-  const int warp = threadIdx.x / 32;
-  constexpr int kStores = ceil_div(S::kResults, S::kThreads);
-  [[maybe_unused]] ClusterCombine<S> combine(shared, work);
-  PipelineState<P::kStages> state;
-  for (int tile = work.first; tile < work.last; ++tile) {
-    // Other warps store the outputs of the next tile.
-    const int thread = (static_cast<int>(threadIdx.x) + tile * ceil_div(S::kResults, 32) * 32) % S::kThreads;
-    PackedOutput<S> outputs[kStores];
-    if constexpr (S::kClusterK == 1)
-#pragma unroll
-      for (int j = 0; j < kStores; ++j)
-        outputs[j] = PackedOutput<S>(args, tile * S::kOutputs, thread + j * S::kThreads);
-    PackedAccumulator<S> sums(x);
-    // The scales of two stages of Q4_K exceed the registers, unless a lane has two groups.
-#pragma unroll kHasOffsets < S::kWeights> && !S::kGroupColumns ? 1 : 2
-    for (int step = 0; step < P::kSteps; ++step) {
-      mbarrier_wait(&shared.full[state.index], state.phase);
-      if (const int block = step * S::kWarps + warp; S::kBlocks % S::kWarps == 0 || block < S::kBlocks) {
-        PackedBlock<S> weights[S::kTiles][2];
-        read_stage<S, P>(weights, shared.stages[state.index], step % 2);
-        sums.add(weights, block, step % 2);
-      }
-      fence_proxy_async();  // the stage is overwritten by bulk copies
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) mbarrier_arrive(&shared.empty[state.index]);
-      state.advance();
+  StageReader<S, P> pipeline(shared);
+  if constexpr (S::kClusterK == 1) {
+    multiply_tiles<S>(args, shared.partials, x, pipeline);
+  } else {
+    const PackedWork<S> work;
+    ClusterCombine<S> combine(shared, work);
+    for (int n = 0; n < work.count; ++n) {
+      multiply_tile<S>(shared.partials[n % 2], x, pipeline);
+      for (int i = first_result<S>(n); i < S::kResults; i += S::kThreads)
+        combine.give(n, i, add_partials<S>(shared.partials[n % 2], i));
+      combine.end_tile(args, n);
     }
-    PackedPartials<S>& partials = shared.partials[tile % 2];
-    store_partials<S>(partials, sums.finish());
-    named_barrier_sync(1, S::kThreads);
-#pragma unroll
-    for (int j = 0; j < kStores; ++j) {
-      const int result = thread + j * S::kThreads;
-      if constexpr (S::kClusterK == 1) {
-        if (outputs[j].is_valid)
-          outputs[j].store(args, add_partials<S>(partials, result), x.scale(outputs[j].token));
-      } else if (result < S::kResults) {
-        combine.give(tile, result, add_partials<S>(partials, result));
-      }
-    }
-    if constexpr (S::kClusterK > 1) combine.end_tile(args, tile);
   }
 }
 
@@ -317,7 +282,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     __syncthreads();
   if (threadIdx.x >= S::kThreads) {
     PackedProducer<S, P> producer(args, weight, scales, shared);
-    if (is_producer) producer.load(P::kEarlyStages);
+    if (is_producer) producer.load_early();
     __syncwarp();
     pdl_launch_dependents();
     if (is_producer) prefetch_next_weight<kPrefetch>(args);
@@ -331,7 +296,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     WarpActivations<S> x(shared.x, args, threadIdx.x / 32, S::kBlocks, S::kWarps);
     pdl_launch_dependents();
     pdl_wait();
-    x.load(PackedWork<S>().rank * S::kPartIn);
+    x.load(PackedWork<S>().rank * S::kPartIn, [] {});
     consume<S, P>(args, shared, x);
   }
   Keys::template write<kAllThreads>(args);

@@ -243,12 +243,6 @@ struct BlockScales {
     for (int i = 0; i < 2; ++i)
       values[i] = static_cast<const Scale*>(slot)[(column / kGroup + 2 * pair + i) * kBlockRows + row];
   }
-  template <int kIn>
-  __device__ __forceinline__ void load_pair(int pair, const void* scales, long long row, int k) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      values[i] = weight_scale<kIn, kWeights, kGroup>(scales, row, k + (2 * pair + i) * kGroup);
-  }
   __device__ __forceinline__ float operator[](int i) const {
     if constexpr (kWeights == kWeightsNvfp4)
       return __uint_as_float(byte(i, 0x0444) >> 4) * 0x1p120f;
@@ -291,11 +285,8 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   template <int kIn>
   __device__ __forceinline__ void load(int i, const void* scales, long long row, int k) {
     if (i != 0) return;
-    read(super<kIn>(scales, row, k), k % kSuperColumns, static_cast<int>(row % kBlockRows));
-  }
-  template <int kIn>
-  __device__ __forceinline__ void load_pair(int pair, const void* scales, long long row, int k) {
-    read_pair(super<kIn>(scales, row, k), k % kSuperColumns, static_cast<int>(row % kBlockRows), pair);
+    read(static_cast<const fp16*>(scales) + super_index(kIn, row, k) * super_words(kWeights),
+         k % kSuperColumns, static_cast<int>(row % kBlockRows));
   }
   __device__ __forceinline__ void read(const void* slot, int column, int row) {
     const unsigned* const words = read_steps(slot, column, row);
@@ -325,10 +316,6 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   }
 
  private:
-  template <int kIn>
-  static __device__ __forceinline__ const fp16* super(const void* scales, long long row, int k) {
-    return static_cast<const fp16*>(scales) + super_index(kIn, row, k) * super_words(kWeights);
-  }
   /// Reads d and dmin; returns the bytes of the block's groups.
   __device__ __forceinline__ const unsigned* read_steps(const void* slot, int column, int row) {
     const fp16* const super = static_cast<const fp16*>(slot) + column / kSuperColumns * super_words(kWeights);

@@ -58,14 +58,16 @@ class WarpActivations {
         if (const int column = vector(j); column < S::kPartIn)
           norm_[j] = load_vec<8>(static_cast<const T*>(args.norm_weight) + column);
   }
-  /// After pdl_wait(). `begin`: the column of x that is the first of this thread block.
-  __device__ __forceinline__ void load(int begin) {
+  /// After pdl_wait(). `begin`: the column of x that is the first of this thread block. `then()` issues what
+  /// memory serves after the first of these loads.
+  template <class Then>
+  __device__ __forceinline__ void load(int begin, const Then& then) {
     if constexpr (S::kNorm && kScalesBeforeRounding<T>) {
-      load_vectors<true, false>(begin);
+      load_vectors<true, false>(begin, then);
       named_barrier_sync(1, S::kThreads);
-      load_vectors<false, true>(begin);
+      load_vectors<false, true>(begin, [] {});
     } else {
-      load_vectors<S::kNorm, true>(begin);
+      load_vectors<S::kNorm, true>(begin, then);
     }
     __syncwarp();
     if constexpr (kSumsByMma) {
@@ -129,8 +131,8 @@ class WarpActivations {
     return v;
   }
   /// kSquares: stores the squares of x. kStores: stores x, with RMSNorm scaled, and its sums.
-  template <bool kSquares, bool kStores>
-  __device__ __forceinline__ void load_vectors(int begin) {
+  template <bool kSquares, bool kStores, class Then>
+  __device__ __forceinline__ void load_vectors(int begin, const Then& then) {
     constexpr int kBatch = min_of(S::kTokens, 4);  // tokens whose loads are in flight
     float squares[S::kTokens] = {}, total[S::kTokens] = {};
 #pragma unroll
@@ -143,6 +145,7 @@ class WarpActivations {
 #pragma unroll
         for (int i = 0; i < kBatch; ++i)
           if (is_valid && first + i < S::kTokens) x[i] = load_vector(first + i, begin + column);
+        if (j == 0 && first == 0) then();
 #pragma unroll
         for (int i = 0; i < kBatch; ++i) {
           const int t = first + i;

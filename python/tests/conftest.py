@@ -108,7 +108,7 @@ PLANS = [
          [pointer("x", 0), pointer("weight", 8), pointer("bias", 16, value=0), pointer("y", 24),
           pointer("workspace", 32, workspace=True), number("tokens", 40, dim="tokens")], 48, workspace=1024),
     plan("linear", {"in": 64, "out": 32, "bias": "no", "prologue": "rms_norm", "epilogue": "add"} | INT4,
-         {"tokens": [1, 4]}, [stage("gemv_packed", [2, 1, 1])],
+         {"tokens": [1, 4]}, [stage("gemv_int4", [2, 1, 1])],
          [pointer("x", 0), pointer("weight", 8), pointer("y", 16), pointer("norm_weight", 24), pointer("residual", 32),
           pointer("scales", 40), pointer("zeros", 48), pointer("order", 56), number("tokens", 64, dim="tokens"),
           number("eps", 68, "float32", value=1e-5)], 72),

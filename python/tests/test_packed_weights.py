@@ -248,7 +248,7 @@ def test_a_launch_gets_the_tensors_of_packed_weights(winners, driver):
         "assert ops.linear(x, packed, norm_weight=norm, eps=0.5, residual=residual, out=y) is y\n",
         winners, args_bytes=72,
     )  # fmt: skip
-    assert launch["kernel"] == "gemv_packed"
+    assert launch["kernel"] == "gemv_int4"
     assert struct.unpack("<QQQQQQQQif", bytes.fromhex(launch["args"])) == (
         16, 8192, 64, 32, 48, 16384, 24576, 32768, 3, 0.5,
     )  # fmt: skip

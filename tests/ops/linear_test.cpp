@@ -351,23 +351,24 @@ TEST(GpuLinearPrefetch, ChangesNoResult) {
       {"wgmma_streaming", "33", "1024", "520", "add",
        "rows=64,tile_k=128,stages=6,warpgroups=1,cluster_k=1,cluster_m=1,evict_first=1,persistent=1,"
        "early_stages=0"},
+      {"gemv_packed_cp_async", "1", "4096", "4096", "add", "blocks_per_sm=1,warps=16,tiles=2,stages=4"},
       {"gemv_packed_bulk_copy", "1", "4096", "4096", "add",
        "blocks_per_sm=1,warps=16,tiles=2,stages=4,cluster_k=1"}};
   const auto choose = [&](const DeviceFacts& facts) {
     std::vector<ChosenConfig> chosen;
     for (const Case& c : cases) {
       const Variant& variant = linear.variant(c.variant);
-      const bool at_end = variant.name == "gemv_vectorized", packed = variant.name == "gemv_packed_bulk_copy";
-      if (!takes(variant, DType::bf16) || !(at_end || facts.has_bulk_copy())) continue;
+      const bool has_pdl = variant.name != "gemv_vectorized";
+      if (!takes(variant, DType::bf16) || (has_pdl && !facts.has_bulk_copy())) continue;
       Dims dims = fused(c.tokens, c.in, c.out, "none", c.epilogue);
-      if (packed) dims.insert(dims.end(), {{"weights", "int4"}, {"group", "128"}});
+      if (variant.name.starts_with("gemv_packed"))
+        dims.insert(dims.end(), {{"weights", "int4"}, {"group", "128"}});
       const Problem problem = linear.op.problem(dims, DType::bf16);
-      for (const int mib : {4, at_end ? 8 : 16}) {
-        const std::string_view second = packed ? "tail_prefetch" : "late_prefetch";
-        const Config config = parse_config(
-            variant,
-            c.shape + (at_end ? fmt::format(",tail_prefetch={},pdl=0", mib)
-                              : fmt::format(",prefetch={},{}={},pdl=1", mib, second, mib == 4 ? 0 : 8)));
+      for (const int mib : {4, 8}) {
+        std::string values = c.shape + (has_pdl ? ",pdl=1" : ",pdl=0");
+        for (const Parameter& p : variant.parameters)
+          if (p.name.ends_with("prefetch")) values += fmt::format(",{}={}", p.name, mib);
+        const Config config = parse_config(variant, values);
         EXPECT_EQ(Space(variant, problem, facts).why_excluded(config), "") << config.str();
         chosen.push_back({&variant, problem, config});
       }

@@ -45,33 +45,55 @@ TensorMapExpressions scale_map(const Expression& bytes, const Expression& slots)
 const Expression kQuantized = "weights != same && activations == same",
                  kWholeBlocks = "in % block_columns == 0";
 
-Variant gemv_packed() {
+Variant gemv_packed_cp_async() {
   return {
-      .name = "gemv_packed",
+      .name = "gemv_packed_cp_async",
       .idea =
-          "Few tokens, quantized weights: from memory to registers to mma.sync, integers as subnormal "
-          "numbers; the warps of a block split K.",
-      .parameters = {{"warps", {4, 8, 16}, "warps per block, which split K"},
-                     {"tiles", {1, 2, 4}, "tiles of 16 weight rows per block"},
-                     {"unroll", {1, 2, 4, 8}, "blocks of weights in flight per tile and warp"},
+          "Few tokens, quantized weights: persistent blocks, a cp.async pipeline per warp in front of "
+          "mma.sync, integers as subnormal numbers; the warps of a block split K.",
+      .parameters = {{"blocks_per_sm", {1, 2, 3}, "persistent blocks per SM"},
+                     {"warps", {4, 8, 16}, "warps per block, which split K"},
+                     {"tiles", {1, 2, 4}, "tiles of 16 weight rows of a work tile"},
+                     {"stages", {2, 3, 4, 6, 8}, "stages of the pipeline of a warp"},
+                     tail_prefetch_parameter(),
                      pdl_parameter()},
-      .derived = {kBlockColumns, kOutputs, {"part_in", "in", "columns of a block"}, kXGroups, kXBytes},
+      .derived =
+          {kBlockColumns,
+           kOutputs,
+           {"part_in", "in", "columns of a block"},
+           kXGroups,
+           kXBytes,
+           kScaleBytes,
+           {"slot_scale_bytes",
+            "group == 0 ? 16 : weights == fp8 ? 32 : weights in [q4_k, q6_k] ? 256 // group * scale_bytes "
+            ": scale_bytes * max(block_columns // max(group, 1), 1)",
+            "bytes of the scales of a slot in a stage"},
+           {"slot_zero_bytes", "8 * (zeros ? max(block_columns // max(group, 1), 1) : 1)",
+            "bytes of its zero points"},
+           {"stage_bytes", "16 * ceil_div(2 * tiles * (512 + slot_scale_bytes + slot_zero_bytes), 16)",
+            "bytes of a stage of a warp"},
+           {"shared_bytes", "warps * stages * stage_bytes + x_bytes + 128 * warps * tiles * tokens",
+            "bytes of stages, x and two buffers of sums"},
+           {"blocks", "ceil_div(out, outputs)", "blocks that have work"}},
       .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "tokens <= 16",
-                      "tokens <= 8 || (prologue == none && epilogue != argmax)", "tiles * unroll <= 8",
-                      "outputs <= max(out, 16)", "epilogue != swiglu || out % 8 == 0",
-                      "prologue == none || act_order == no",
-                      // A warp has work for all of its loads in flight.
-                      "warps * unroll * block_columns < 2 * in || (warps == 4 && unroll == 1)",
-                      "x_bytes + 64 * warps * tiles * tokens + 1024 <= shared_per_block", kPdlConstraint},
+                      "tokens <= 8 || (prologue == none && epilogue != argmax)", "outputs <= max(out, 16)",
+                      "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
+                      "group == 0 || warps * block_columns % max(group, 1) == 0", "tail_prefetch == 0 || pdl",
+                      "warps <= in // block_columns || warps == 4", "blocks_per_sm * warps <= 32",
+                      // Bytes of weights in flight per SM.
+                      "blocks_per_sm * warps * (stages - 1) * tiles * 1024 >= 12000",
+                      "blocks_per_sm * (shared_bytes + 1536) <= shared_per_block", kPdlConstraint},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{.file = "linear/gemv_packed.cu",
-                  .kernel =
-                      "linear_gemv_packed<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
-                      "{weights}, {group}, {zeros}, {act_order}, {warps}, {tiles}, {unroll}>",
-                  .geometry = {.grid = {"ceil_div(out, outputs)"},
+      .stages = {{.file = "linear/gemv_packed_cp_async.cu",
+                  .kernel = "linear_gemv_packed_cp_async<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
+                            "{epilogue}, {weights}, {group}, {zeros}, {act_order}, {blocks_per_sm}, {warps}, "
+                            "{tiles}, {stages}, {tail_prefetch}>",
+                  .geometry = {.grid = {"blocks_per_sm"},
                                .block = {"32 * warps"},
-                               .shared_bytes = "x_bytes",
-                               .pdl = "pdl"}}},
+                               .shared_bytes = padded_shared_bytes("shared_bytes", "blocks_per_sm == 1"),
+                               .pdl = "pdl",
+                               .per_sm = 1,
+                               .max_blocks = "blocks"}}},
       .workspace = kArgmaxWorkspace,
   };
 }
@@ -80,8 +102,8 @@ Variant gemv_packed_bulk_copy() {
   return {
       .name = "gemv_packed_bulk_copy",
       .idea =
-          "Few tokens, quantized weights: as gemv_packed, by persistent blocks with a deep pipeline of "
-          "bulk copies, half of which is filled before the dependency.",
+          "Few tokens, quantized weights: as gemv_packed_cp_async, with one pipeline of bulk copies per "
+          "block; a cluster may split K.",
       .parameters = {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
                      {"warps", {4, 8, 16}, "consumer warps per block, which split K"},
                      {"tiles", {1, 2}, "tiles of 16 weight rows of a work tile"},
@@ -410,8 +432,8 @@ Stage quantize_rows(const Expression& pdl) {
 }
 
 std::vector<Variant> linear_packed() {
-  return {gemv_packed(), gemv_packed_bulk_copy(), mma_packed_cp_async(),
-          mma_packed(),  wgmma_packed(),          wgmma_fp8()};
+  return {gemv_packed_cp_async(), gemv_packed_bulk_copy(), mma_packed_cp_async(),
+          mma_packed(),           wgmma_packed(),          wgmma_fp8()};
 }
 
 }  // namespace warptune

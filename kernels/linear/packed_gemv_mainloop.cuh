@@ -1,0 +1,98 @@
+#pragma once
+// The main loop of the GEMVs on quantized weights whose blocks are persistent: warps split the columns of
+// each work tile, and add their sums in shared memory.
+#include "kernels/common/barrier.cuh"
+#include "kernels/linear/packed_dot.cuh"
+
+namespace warptune {
+
+/// The work tiles of a block, or of a cluster. Blocks that run together have adjacent ones: where each has a
+/// range of its own they read at equal distances, which favors some channels of memory.
+template <class S>
+struct PackedWork {
+  static constexpr int kTiles = ceil_div(S::kOut, S::kOutputs),
+                       kSteps = ceil_div(S::kBlocks, S::kWarps);  // of a work tile
+  const int cluster = static_cast<int>(blockIdx.x / S::kClusterK),
+            clusters = static_cast<int>(gridDim.x / S::kClusterK),
+            rank = static_cast<int>(blockIdx.x % S::kClusterK),
+            count = cluster < kTiles ? ceil_div(kTiles - cluster, clusters) : 0;
+
+  __device__ __forceinline__ int tile(int n) const { return cluster + n * clusters; }
+  /// This warp's block of weights in a step, and whether there is one.
+  static __device__ __forceinline__ int block(int step) {
+    return step * S::kWarps + static_cast<int>(threadIdx.x / 32);
+  }
+  static __device__ __forceinline__ bool has_block(int step) {
+    return S::kBlocks % S::kWarps == 0 || block(step) < S::kBlocks;
+  }
+};
+
+/// Reads this lane's scales of a block of weights from those of a slot in shared memory, where the block
+/// begins at `column`. `parity`: of the warp's block (PackedAccumulator::add).
+template <class S>
+__device__ __forceinline__ void read_scales(PackedBlock<S>& to, const void* slot, int column, int parity) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (!S::kGroupColumns)
+    to.scales.read(slot, column, lane / 4);
+  else if (PackedAccumulator<S>::has_groups(parity))
+    to.scales.read_pair(slot, column, lane / 4, lane % 2);
+}
+/// Likewise its zero points.
+template <class S>
+__device__ __forceinline__ void read_zeros(PackedBlock<S>& to, const signed char* slot, int column) {
+#pragma unroll
+  for (int i = 0; i < S::kBlockScales; ++i)
+    to.zeros[i] = slot[(column / S::kGroup + i) * kBlockRows + threadIdx.x % 32 / 4];
+}
+
+/// Multiplies the next work tile, of which a warp has a block of weights per step, and leaves the sums of the
+/// warps in `partials`. `pipeline`: wait() for the next stage, read() this lane's part of it, release() it.
+template <class S, class Pipeline>
+__device__ __forceinline__ void multiply_tile(PackedPartials<S>& partials, const WarpActivations<S>& x,
+                                              Pipeline& pipeline) {
+  using Work = PackedWork<S>;
+  PackedAccumulator<S> sums(x);
+  // The scales of two stages of Q4_K exceed the registers, unless a lane has two groups.
+#pragma unroll kHasOffsets < S::kWeights> && !S::kGroupColumns ? 1 : 2
+  for (int step = 0; step < Work::kSteps; ++step) {
+    pipeline.wait();
+    if (Work::has_block(step)) {
+      PackedBlock<S> weights[S::kTiles][2];
+      pipeline.read(weights, step % 2);
+      sums.add(weights, Work::block(step), step % 2);
+    }
+    pipeline.release();
+  }
+  store_partials<S>(partials, sums.finish());
+  named_barrier_sync(1, S::kThreads);
+}
+
+/// The first of this thread's results of work tile `n`: other warps store the outputs of the next tile.
+template <class S>
+__device__ __forceinline__ int first_result(int n) {
+  return (static_cast<int>(threadIdx.x) + n * ceil_div(S::kResults, 32) * 32) % S::kThreads;
+}
+
+/// Multiplies the work tiles of a block and stores their outputs, without a cluster.
+template <class S, class Pipeline>
+__device__ __forceinline__ void multiply_tiles(const QuantizedLinearArgs& args,
+                                               PackedPartials<S> (&partials)[2], const WarpActivations<S>& x,
+                                               Pipeline& pipeline) {
+  const PackedWork<S> work;
+  constexpr int kStores = ceil_div(S::kResults, S::kThreads);
+  for (int n = 0; n < work.count; ++n) {
+    const int first = first_result<S>(n);
+    PackedOutput<S> outputs[kStores];
+#pragma unroll
+    for (int j = 0; j < kStores; ++j)
+      outputs[j] = PackedOutput<S>(args, work.tile(n) * S::kOutputs, first + j * S::kThreads);
+    multiply_tile<S>(partials[n % 2], x, pipeline);
+#pragma unroll
+    for (int j = 0; j < kStores; ++j)
+      if (outputs[j].is_valid)
+        outputs[j].store(args, add_partials<S>(partials[n % 2], first + j * S::kThreads),
+                         x.scale(outputs[j].token));
+  }
+}
+
+}  // namespace warptune
