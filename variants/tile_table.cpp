@@ -48,7 +48,8 @@ std::vector<Tile> tile_rows() {
                     two_h100 = "the fastest of docs/lessons/all_reduce.md, on two H100",
                     quantized_h100 = "among the fastest in results/h100/evidence/linear_quantized.csv",
                     quantized_h200 = "among the fastest in results/h200/evidence/linear_quantized.csv",
-                    quantized_sm_80 = "among the fastest in results/h200/evidence/sm_80_quantized.csv";
+                    quantized_sm_80 = "among the fastest in results/h200/evidence/sm_80_quantized.csv",
+                    packed_gemv = "blocks_per_sm=1 warps<=16 tiles<=2 stages<=3 pdl<=1";
   std::vector<Tile> rows = {
       // Prompts
       tile("attention_prefill", "flash_wgmma",
@@ -184,16 +185,14 @@ std::vector<Tile> tile_rows() {
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights in [int8, fp8, q6_k]",
            "blocks_per_sm<=2 warps<=16 tiles=1 stages<=4 cluster_k=1 pdl<=1", quantized_h200),
       tile("linear", "gemv_packed_cp_async",
-           "has_bulk_copy ? tokens <= 8 && weights in [int4, q4_k] && in * tokens <= 65536 : "
-           "tokens <= 4 || (tokens <= 8 && " +
-               rows_per_sm("swiglu") + " <= 48)",
-           "blocks_per_sm=1 warps<=16 tiles<=2 stages<=3 pdl<=1", quantized_h200),
+           "has_bulk_copy && tokens <= 8 && weights in [int4, q4_k] && in * tokens <= 65536", packed_gemv,
+           quantized_h200),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens <= 8",
            "blocks_per_sm=1 warps<=16 tiles=1 stages<=6 cluster_k<=in*tokens>65536?2:1 pdl<=1",
            quantized_h200),
       tile("linear", "gemv_packed_cp_async",
-           "tokens <= 4 || (tokens <= 8 && " + rows_per_sm("swiglu") + " <= 48)",
-           "blocks_per_sm<=2 warps<=8 tiles=1 stages<=4 pdl<=1", quantized_h200),
+           "tokens <= 4 || (tokens <= 8 && " + rows_per_sm("swiglu") + " <= 48)", packed_gemv,
+           quantized_sm_80),
       // A group of rows per block, or several of about 96.
       tile(
           "linear", "mma_packed_cp_async",

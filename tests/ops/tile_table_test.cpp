@@ -6,6 +6,7 @@
 #include <set>
 
 #include "harness/core/space.h"
+#include "kernels/linear/packed_weights.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -106,6 +107,30 @@ TEST(TileTable, GemvLoadsAsMuchAsTheDeviceHolds) {
 #else
   EXPECT_TRUE(first(8, 4096, "sm_80").starts_with("mma_cp_async blocks_per_sm=1,warps_m=1,warps_k=4"));
 #endif
+}
+
+TEST(TileTable, OneTokenOnPackedWeightsTakesAGemv) {
+  const auto first = [](int weights, int group, int act_order, const char* arch) {
+    const Assignment dims{{"tokens", 1},        {"in", 4096},     {"out", 4096},
+                          {"weights", weights}, {"group", group}, {"act_order", act_order}};
+    const auto tiles =
+        ops().default_tiles(find_op("linear").op.problem(dims, DType::bf16), known_device(arch));
+    return tiles.empty() ? "none" : tiles[0].variant->name;
+  };
+  EXPECT_EQ(first(kWeightsFp8, 0, 0, "sm_90a"), "gemv_packed_bulk_copy");
+  EXPECT_EQ(first(kWeightsFp8, 128, 0, "sm_90a"), "gemv_packed_cp_async") << "bulk copies take no blocks";
+  for (const int act_order : {0, 1})
+    EXPECT_EQ(first(kWeightsInt4, 128, act_order, "sm_90a"), "gemv_packed_cp_async") << act_order;
+  for (const auto& [weights, group] : {std::pair{kWeightsInt4, 128},
+                                       {kWeightsInt4, 32},
+                                       {kWeightsInt8, 0},
+                                       {kWeightsFp8, 128},
+                                       {kWeightsNvfp4, 16},
+                                       {kWeightsMxfp4, 32},
+                                       {kWeightsQ4K, 32},
+                                       {kWeightsQ6K, 16}})
+    for (const char* arch : {"sm_80", "sm_86"})
+      EXPECT_EQ(first(weights, group, 0, arch), "gemv_packed_cp_async") << weights << " " << arch;
 }
 
 TEST(TileTable, PromptsTakeWgmmaWhereNoLibraryDoes) {
