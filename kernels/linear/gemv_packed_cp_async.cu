@@ -17,8 +17,8 @@ namespace warptune {
 template <class S>
 struct WarpStage {
   static constexpr bool kSuper = has_super_blocks(S::kWeights), kFp8 = S::kWeights == kWeightsFp8;
-  /// Bytes of the scales of eight rows, in pieces of a copy: of super-blocks those of a block of weights, and
-  /// d and dmin behind the last block.
+  /// Bytes of the scales of eight rows, which are copied in pieces. A super-block has its whole place; only
+  /// the pieces of the warp's block of weights, d and dmin are copied.
   static constexpr int kScaleBytes =
                            S::kGroup == 0 ? 0
                            : kSuper       ? slot_scale_bytes(S::kWeights, S::kGroup, kSuperColumns)
