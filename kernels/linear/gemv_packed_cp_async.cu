@@ -19,15 +19,14 @@ struct WarpStage {
   static constexpr bool kSuper = has_super_blocks(S::kWeights), kFp8 = S::kWeights == kWeightsFp8;
   /// Bytes of the scales of eight rows, which are copied in pieces. A super-block has its whole place; only
   /// the pieces of the warp's block of weights, d and dmin are copied.
-  static constexpr int kScaleBytes =
-                           S::kGroup == 0 ? 0
-                           : kSuper       ? slot_scale_bytes(S::kWeights, S::kGroup, kSuperColumns)
-                           : kFp8         ? 4 * kBlockRows
-                                  : slot_scale_bytes(S::kWeights, S::kGroup, max_of(S::kColumns, S::kGroup)),
-                       kPieceBytes = kFp8 ? 4 : 16,
+  static constexpr int kScaleColumns = max_of(S::kGroup, kSuper ? kSuperColumns : S::kColumns),
+                       kScaleBytes = S::kGroup == 0 ? 0
+                                     : kFp8         ? 4 * kBlockRows
+                                                    : slot_scale_bytes(S::kWeights, S::kGroup, kScaleColumns);
+  static constexpr int kPieceBytes = kFp8 ? 4 : 16,
                        kBlockPieces = kSuper ? S::kColumns / 32 : kScaleBytes / kPieceBytes,
-                       kPieces = max_of(kBlockPieces + (kSuper ? super_steps(S::kWeights) : 0), 1),
-                       kZeroBytes = S::kZeros ? S::kBlockScales * kBlockRows : 0;
+                       kPieces = max_of(kBlockPieces + (kSuper ? super_steps(S::kWeights) : 0), 1);
+  static constexpr int kZeroBytes = S::kZeros ? S::kBlockScales * kBlockRows : 0;
   unsigned char weights[2 * S::kTiles][kBlockBytes];
   alignas(16) unsigned char scales[2 * S::kTiles][max_of(kScaleBytes, 16)];
   alignas(8) signed char zeros[2 * S::kTiles][max_of(kZeroBytes, 8)];
