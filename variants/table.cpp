@@ -25,8 +25,10 @@ namespace {
 const std::vector<Preference> kPreferences = {
     {"split_kv"},   {"flash_mma"},    {"one_shot"}, {"cublaslt"},      {"tiled"},
     {"vectorized"}, {"warp_per_row"}, {"scan"},     {"host_threaded"}, {"host_blocked"}};
-const std::vector<Preference> kLinearPreferences = {
-    {"gemv_vectorized", "tokens <= 8"}, {"gemv_split_k", "tokens <= 8"}, {"gemv_packed_cp_async"}, {"mma_packed"}};
+const std::vector<Preference> kLinearPreferences = {{"gemv_vectorized", "tokens <= 8"},
+                                                    {"gemv_split_k", "tokens <= 8"},
+                                                    {"gemv_packed_cp_async"},
+                                                    {"mma_packed"}};
 
 const OptionalVariant kCudnn{"cudnn", "this program was built without cuDNN (cmake -DCUDNN_ROOT=FOLDER)"};
 const OptionalVariant kNccl{"nccl", "this program was built without NCCL (apt-get install libnccl-dev)"};

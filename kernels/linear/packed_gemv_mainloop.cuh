@@ -6,8 +6,8 @@
 
 namespace warptune {
 
-/// The work tiles of a block, or of a cluster. Blocks that run together have adjacent ones: where each has a
-/// range of its own they read at equal distances, which favors some channels of memory.
+/// The work tiles of a block, or of a cluster. Blocks that run together read adjacent ones, which is faster
+/// than a range for each (docs/lessons/linear_quantized.md).
 template <class S>
 struct PackedWork {
   static constexpr int kTiles = ceil_div(S::kOut, S::kOutputs),
