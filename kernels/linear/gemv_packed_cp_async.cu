@@ -94,7 +94,7 @@ class WarpPipeline {
                          : columns / kGroup * slot_scale_bytes(S::kWeights, kGroup, kGroup);
   }
   static constexpr long long kSlotBytes = static_cast<long long>(S::kBlocks) * kBlockBytes;
-  static constexpr int kSlotScaleBytes = scale_offset(S::kBlocks);
+  static constexpr long long kSlotScaleBytes = scale_offset(S::kBlocks);
 
   /// The first column of this warp's blocks in a super-block.
   static __device__ __forceinline__ int super_column() {
