@@ -17,14 +17,13 @@ namespace warptune {
 template <class S>
 struct WarpStage {
   static constexpr bool kSuper = has_super_blocks(S::kWeights), kFp8 = S::kWeights == kWeightsFp8;
-  /// Bytes of the scales of eight rows, which are copied in pieces. A super-block has its whole place; only
-  /// the pieces of the warp's block of weights, d and dmin are copied.
+  /// Bytes of the scales of eight rows. A lane copies a piece of 16 bytes. A super-block has its whole place,
+  /// but only the pieces of the warp's block of weights, d and dmin are copied.
   static constexpr int kScaleColumns = max_of(S::kGroup, kSuper ? kSuperColumns : S::kColumns),
                        kScaleBytes = S::kGroup == 0 ? 0
                                      : kFp8         ? 4 * kBlockRows
                                                     : slot_scale_bytes(S::kWeights, S::kGroup, kScaleColumns);
-  static constexpr int kPieceBytes = kFp8 ? 4 : 16,
-                       kBlockPieces = kSuper ? S::kColumns / 32 : kScaleBytes / kPieceBytes,
+  static constexpr int kBlockPieces = kSuper ? S::kColumns / 32 : kScaleBytes / 16,
                        kPieces = max_of(kBlockPieces + (kSuper ? super_steps(S::kWeights) : 0), 1);
   static constexpr int kZeroBytes = S::kZeros ? S::kBlockScales * kBlockRows : 0;
   unsigned char weights[2 * S::kTiles][kBlockBytes];
@@ -83,7 +82,8 @@ class WarpPipeline {
   static constexpr int kSlots = 2 * S::kTiles, kTileSlots = S::kSwiglu ? S::kTiles : kSlots,
                        kMatrixSlots = S::kSwiglu ? S::kSlots / 2 : S::kSlots;
   static constexpr int kGroup = max_of(S::kGroup, 1);
-  /// Copies of 16 bytes of scales per lane. Those of blocks of fp8, by 4 bytes, are at no equal distances.
+  /// Pieces that a lane copies. Scales of blocks of fp8 do not lie at equal distances: 4 bytes are copied at
+  /// an address that is computed each time.
   static constexpr int kScaleCopies =
       S::kGroup == 0 || Stage::kFp8 ? 0 : ceil_div(kSlots * Stage::kPieces, 32);
 
@@ -100,7 +100,7 @@ class WarpPipeline {
   static __device__ __forceinline__ int super_column() {
     return Stage::kSuper ? static_cast<int>(threadIdx.x / 32) * S::kColumns % kSuperColumns : 0;
   }
-  /// Slot `i` of eight rows of the work tile that is loaded.
+  /// The number of slot `i` of the work tile that is loaded.
   __device__ __forceinline__ int slot(int i) const {
     return work_.tile(number_) * kTileSlots + (S::kSwiglu ? i / 2 + i % 2 * kMatrixSlots : i);
   }
@@ -109,7 +109,7 @@ class WarpPipeline {
     return kMatrixSlots % kTileSlots == 0 ||
            work_.tile(number_) * kTileSlots + (S::kSwiglu ? i / 2 : i) < kMatrixSlots;
   }
-  /// The slot of copy `c` of scales of this lane, and its place among those of the slot.
+  /// The slot of this lane's piece `c` of scales, and where the piece lies in the slot's scales, in bytes.
   __device__ __forceinline__ int copy_slot(int c) const { return (lane_ + 32 * c) / Stage::kPieces; }
   __device__ __forceinline__ int place(int c) const {
     const int piece = (lane_ + 32 * c) % Stage::kPieces;
@@ -176,12 +176,12 @@ class WarpPipeline {
   const Work work_;
   const int lane_ = threadIdx.x % 32;
   const unsigned long long policy_ = l2_evict_first_policy();
-  // Of the next load: this lane's addresses, the work tile, the step in it.
+  // The next load: this lane's addresses, the number of the work tile, the step in it.
   const unsigned char* weights_;
   const unsigned char* scales_[max_of(kScaleCopies, 1)];
   int number_ = 0, step_ = 0;
-  int index_ = 0;  // of the next stage to read
-  /// The stages that are filled before pdl_wait(): at most half of the work, as x waits behind them.
+  int index_ = 0;  // the next stage to read
+  /// The stages that are filled before pdl_wait(), at most half of the work: memory serves x after them.
   const int early_ = ceil_div(work_.count * Work::kSteps, 2);
   [[maybe_unused]] bool is_prefetched_ = false;
 };

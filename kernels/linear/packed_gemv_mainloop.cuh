@@ -10,8 +10,8 @@ namespace warptune {
 /// than a range for each (docs/lessons/linear_quantized.md).
 template <class S>
 struct PackedWork {
-  static constexpr int kTiles = ceil_div(S::kOut, S::kOutputs),
-                       kSteps = ceil_div(S::kBlocks, S::kWarps);  // of a work tile
+  static constexpr int kTiles = ceil_div(S::kOut, S::kOutputs);
+  static constexpr int kSteps = ceil_div(S::kBlocks, S::kWarps);  // stages that a work tile takes
   const int cluster = static_cast<int>(blockIdx.x / S::kClusterK),
             clusters = static_cast<int>(gridDim.x / S::kClusterK),
             rank = static_cast<int>(blockIdx.x % S::kClusterK),
