@@ -33,13 +33,17 @@ __device__ __forceinline__ void cp_async_4(void* shared, const void* global) {
                : "memory");
 }
 
-/// Copies kBytes, 4 or 8. Where `valid` is false it writes zeros and reads nothing.
+/// Writes kBytes, 4 or 8: copies the first `bytes` and writes zeros after them.
 template <int kBytes>
-__device__ __forceinline__ void cp_async_narrow(void* shared, const void* global, bool valid) {
-  const int bytes = valid ? kBytes : 0;
+__device__ __forceinline__ void cp_async_first_bytes(void* shared, const void* global, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)), "l"(global),
                "n"(kBytes), "r"(bytes)
                : "memory");
+}
+/// Copies kBytes, 4 or 8. Where `valid` is false it writes zeros and reads nothing.
+template <int kBytes>
+__device__ __forceinline__ void cp_async_narrow(void* shared, const void* global, bool valid) {
+  cp_async_first_bytes<kBytes>(shared, global, valid ? kBytes : 0);
 }
 
 /// Ends a group: the copies that this thread has issued since the last one.

@@ -25,7 +25,7 @@ struct WarpStage {
                                                     : slot_scale_bytes(S::kWeights, S::kGroup, kScaleColumns);
   static constexpr int kBlockPieces = kSuper ? S::kColumns / 32 : kScaleBytes / 16,
                        kPieces = max_of(kBlockPieces + (kSuper ? super_steps(S::kWeights) : 0), 1);
-  static constexpr int kZeroBytes = S::kZeros ? S::kBlockScales * kBlockRows : 0;
+  static constexpr int kZeroBytes = S::kZeroPoints * kBlockRows;
   unsigned char weights[2 * S::kTiles][kBlockBytes];
   alignas(16) unsigned char scales[2 * S::kTiles][max_of(kScaleBytes, 16)];
   alignas(8) signed char zeros[2 * S::kTiles][max_of(kZeroBytes, 8)];
@@ -81,7 +81,7 @@ class WarpPipeline {
   /// With SwiGLU a work tile has slots of two matrices.
   static constexpr int kSlots = 2 * S::kTiles, kTileSlots = S::kSwiglu ? S::kTiles : kSlots,
                        kMatrixSlots = S::kSwiglu ? S::kSlots / 2 : S::kSlots;
-  static constexpr int kGroup = max_of(S::kGroup, 1);
+  static constexpr int kGroup = max_of(S::kGroup, 1), kGroups = S::kGroup == 0 ? 1 : S::kIn / kGroup;
   /// Pieces that a lane copies. Scales of blocks of fp8 do not lie at equal distances: 4 bytes are copied at
   /// an address that is computed each time.
   static constexpr int kScaleCopies =
@@ -119,6 +119,13 @@ class WarpPipeline {
                                              : kSuperColumns / 32 + piece - Stage::kBlockPieces);
   }
 
+  /// Of the eight rows of a slot, those with zero points: one per row ends with the last row, those of groups
+  /// are padded.
+  static __device__ __forceinline__ int zero_points(int slot) {
+    const bool is_last_short = S::kGroup == 0 && S::kRows % kBlockRows != 0;
+    return is_last_short ? min_of(kBlockRows, S::kRows - slot * kBlockRows) : kBlockRows;
+  }
+
   /// Loads the next stage. Beyond the last it commits an empty group.
   __device__ __forceinline__ void load(int index) {
     if (number_ < work_.count) {
@@ -152,7 +159,7 @@ class WarpPipeline {
     for (int c = 0; c < kScaleCopies; ++c)
       if (const int i = copy_slot(c); i < kSlots)
         cp_async_16(stage.scales[i] + place(c), scales_[c], has_slot(i));
-    const int group = Work::block(step_) * S::kColumns / kGroup;
+    const int group = S::kGroup == 0 ? 0 : Work::block(step_) * S::kColumns / kGroup;
     if constexpr (S::kGroup != 0 && Stage::kFp8)
 #pragma unroll
       for (int i = lane_ / kBlockRows; i < kSlots; i += 32 / kBlockRows)
@@ -162,12 +169,12 @@ class WarpPipeline {
                          scale_index(S::kWeights, kGroup, S::kIn, slot(i) * kBlockRows,
                                      static_cast<long long>(group) * kGroup));
     if constexpr (S::kZeros)
-      if (const int i = lane_ / S::kBlockScales, j = lane_ % S::kBlockScales; i < kSlots) {
-        static_assert(kSlots * S::kBlockScales <= 32);
-        cp_async_narrow<8>(
+      if (const int i = lane_ / S::kZeroPoints, j = lane_ % S::kZeroPoints; i < kSlots) {
+        static_assert(kSlots * S::kZeroPoints <= 32);
+        cp_async_first_bytes<kBlockRows>(
             stage.zeros[i] + j * kBlockRows,
-            args_.zeros + (static_cast<long long>(slot(i)) * (S::kIn / kGroup) + group + j) * kBlockRows,
-            has_slot(i));
+            args_.zeros + (static_cast<long long>(slot(i)) * kGroups + group + j) * kBlockRows,
+            has_slot(i) ? zero_points(slot(i)) : 0);
       }
   }
 

@@ -41,8 +41,8 @@ __device__ __forceinline__ void read_scales(PackedBlock<S>& to, const void* slot
 template <class S>
 __device__ __forceinline__ void read_zeros(PackedBlock<S>& to, const signed char* slot, int column) {
 #pragma unroll
-  for (int i = 0; i < S::kBlockScales; ++i)
-    to.zeros[i] = slot[(column / S::kGroup + i) * kBlockRows + threadIdx.x % 32 / 4];
+  for (int i = 0; i < S::kZeroPoints; ++i)
+    to.zeros[i] = slot[(column / max_of(S::kGroup, 1) + i) * kBlockRows + threadIdx.x % 32 / 4];
 }
 
 /// Multiplies the next work tile, of which a warp has a block of weights per step, and leaves the sums of the

@@ -68,7 +68,7 @@ Variant gemv_packed_cp_async() {
             "group == 0 ? 16 : weights == fp8 ? 32 : weights in [q4_k, q6_k] ? 256 // group * scale_bytes "
             ": scale_bytes * max(block_columns // max(group, 1), 1)",
             "bytes of the scales of a slot in a stage"},
-           {"slot_zero_bytes", "8 * (zeros ? max(block_columns // max(group, 1), 1) : 1)",
+           {"slot_zero_bytes", "8 * (zeros && group != 0 ? max(block_columns // group, 1) : 1)",
             "bytes of its zero points"},
            {"stage_bytes", "16 * ceil_div(2 * tiles * (512 + slot_scale_bytes + slot_zero_bytes), 16)",
             "bytes of a stage of a warp"},
