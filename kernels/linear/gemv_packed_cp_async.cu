@@ -81,6 +81,8 @@ class WarpPipeline {
   /// With SwiGLU a work tile has slots of two matrices.
   static constexpr int kSlots = 2 * S::kTiles, kTileSlots = S::kSwiglu ? S::kTiles : kSlots,
                        kMatrixSlots = S::kSwiglu ? S::kSlots / 2 : S::kSlots;
+  // A warp's blocks of weights are at the same place in their groups and super-blocks.
+  static_assert(S::kWarps * S::kColumns % (Stage::kSuper ? kSuperColumns : max_of(S::kGroup, 1)) == 0);
   static constexpr int kGroup = max_of(S::kGroup, 1), kGroups = S::kGroup == 0 ? 1 : S::kIn / kGroup;
   /// Pieces that a lane copies. Scales of blocks of fp8 do not lie at equal distances: 4 bytes are copied at
   /// an address that is computed each time.

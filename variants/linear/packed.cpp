@@ -78,8 +78,9 @@ Variant gemv_packed_cp_async() {
       .constraints = {kQuantized, kWholeBlocks, kNoSplitNorm, "tokens <= 16",
                       "tokens <= 8 || (prologue == none && epilogue != argmax)", "outputs <= max(out, 16)",
                       "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
-                      "group == 0 || warps * block_columns % max(group, 1) == 0", "tail_prefetch == 0 || pdl",
-                      "warps <= in // block_columns || warps == 4", "blocks_per_sm * warps <= 32",
+                      "warps * block_columns % max(group, weights in [q4_k, q6_k] ? 256 : 1) == 0",
+                      "tail_prefetch == 0 || pdl", "warps <= in // block_columns || warps == 4",
+                      "blocks_per_sm * warps <= 32",
                       // Bytes of weights in flight per SM.
                       "blocks_per_sm * warps * (stages - 1) * tiles * 1024 >= 12000",
                       "blocks_per_sm * (shared_bytes + 1536) <= shared_per_block", kPdlConstraint},
