@@ -216,7 +216,7 @@ class PackedMainloop {
   Consumer& consumer_;
   const QuantizedLinearArgs& args_;
   const int rank_k_ = Consumer::rank_k();
-  Block block_;                        // of the next batch
+  Block block_;                        // the next batch
   unsigned a_[S::kBatchFragments][4];  // the operand of a batch
   float batch_sum_[S::kN / 2] = {};    // with kScalesSums
   float row_scales_[S::kTiles][2];     // with kHasRowScales
