@@ -121,8 +121,8 @@ class WarpPipeline {
                                              : kSuperColumns / 32 + piece - Stage::kBlockPieces);
   }
 
-  /// Of the eight rows of a slot, those with zero points: one per row ends with the last row, those of groups
-  /// are padded.
+  /// How many rows of a slot have zero points. Those of groups are padded to eight rows, those of rows end
+  /// with the last one.
   static __device__ __forceinline__ int zero_points(int slot) {
     const bool is_last_short = S::kGroup == 0 && S::kRows % kBlockRows != 0;
     return is_last_short ? min_of(kBlockRows, S::kRows - slot * kBlockRows) : kBlockRows;
