@@ -6,9 +6,10 @@
 //   by TMA (a copy per slot would delay the first stages: a thread issues one in about 80 cycles), and zero
 //   points; each of kWarps consumer warps multiplies one block of each stage, so that they split K, and loads
 //   the x that it multiplies.
-// PDL: half of the stages are filled before pdl_wait(), the others when x, which memory would serve after
-//   them, is on its way. The same thread prefetches some of the next GEMM's weights to the L2: before
-//   pdl_wait() (o and down), or when its own loads are issued, so that memory is busy until the next kernel.
+// PDL: stages are filled before pdl_wait() and while x is loaded. Few copies are in flight then, as memory
+//   serves x after them. The same thread prefetches some of the next GEMM's weights to the L2: when the
+//   stages are filled (o and down), or when its own loads are issued, so that memory is busy until the next
+//   kernel.
 // Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
 //   their sums in one of two buffers.
 // Combine: block 0 of a cluster gets the sums of the others asynchronously (st.async) and stores the outputs
@@ -34,11 +35,9 @@ template <class S>
 struct ClusterSums<S, 1> {};
 
 /// The shared memory of a block. A stage has the part of 2 * kTiles slots of eight rows.
-template <class S, int kStages_>
+template <class S, int kStages_, int kBlocksPerSm>
 struct PackedStages {
   static constexpr int kStages = kStages_;
-  /// Stages that are filled before pdl_wait(). Memory serves x after them.
-  static constexpr int kEarlyStages = max_of(kStages / 2, 1);
   /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
   static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
                        kSlotBytes = S::kWarps * kBlockBytes,
@@ -62,6 +61,9 @@ struct PackedStages {
   static constexpr __device__ __forceinline__ int slot(int tile, int half) {
     return S::kSwiglu ? half * S::kTiles + tile : 2 * tile + half;
   }
+  /// Copies in flight until all stages are filled: 48 KB per SM keep memory busy.
+  static constexpr int kFirstBytes = 48 * 1024 / kBlocksPerSm, kStageBytes = sizeof(Stage),
+                       kFirstInFlight = ceil_div(kFirstBytes, kStageBytes);
   struct Storage : ClusterSums<S> {
     Stage stages[kStages];
     typename WarpActivations<S>::Shared x;
@@ -80,17 +82,22 @@ class PackedProducer {
                                             const TensorMap& scales, typename P::Storage& shared)
       : args_(args), weight_map_(weight), scale_map_(scales), shared_(shared) {}
 
-  __device__ __forceinline__ void load_early() { load(min_of(P::kEarlyStages, total_)); }
-  __device__ __forceinline__ void load_all() { load(total_); }
-
- private:
-  /// Loads stages up to `count`.
-  __device__ __forceinline__ void load(int count) {
-    for (; loaded_ < count; ++loaded_) {
-      if (loaded_ >= P::kStages) mbarrier_wait(&shared_.empty[stage_], loaded_ / P::kStages % 2 ^ 1);
+  /// Fills each stage once.
+  __device__ __forceinline__ void load_first() {
+    for (; loaded_ < min_of(P::kStages, total_); ++loaded_) {
+      if (loaded_ >= P::kFirstInFlight) mbarrier_wait(&shared_.full[loaded_ - P::kFirstInFlight], 0);
       load_stage();
     }
   }
+  /// Fills stages again that the consumers have read.
+  __device__ __forceinline__ void load_others() {
+    for (; loaded_ < total_; ++loaded_) {
+      mbarrier_wait(&shared_.empty[stage_], loaded_ / P::kStages % 2 ^ 1);
+      load_stage();
+    }
+  }
+
+ private:
   __device__ __forceinline__ void load_stage() {
     const int tile = work_.tile(number_);
     typename P::Stage& stage = shared_.stages[stage_];
@@ -258,7 +265,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
                                  const __grid_constant__ TensorMap scales) {
   using S = PackedGemv<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWeights, kGroup, kZeros,
                        kActOrder, kWarps, kTiles, kClusterK>;
-  using P = PackedStages<S, kStages>;
+  using P = PackedStages<S, kStages, kBlocksPerSm>;
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
   constexpr int kAllThreads = S::kThreads + 32;
   [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename P::Storage);
@@ -282,16 +289,15 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     __syncthreads();
   if (threadIdx.x >= S::kThreads) {
     PackedProducer<S, P> producer(args, weight, scales, shared);
-    if (is_producer) producer.load_early();
-    __syncwarp();
     pdl_launch_dependents();
-    if (is_producer) prefetch_next_weight<kPrefetch>(args);
-    pdl_wait();
     if (is_producer) {
-      producer.load_all();
+      producer.load_first();
+      prefetch_next_weight<kPrefetch>(args);
+      producer.load_others();
       prefetch_next_weight<kTailPrefetch>(args);
     }
     __syncwarp();
+    pdl_wait();
   } else {
     WarpActivations<S> x(shared.x, args, threadIdx.x / 32, S::kBlocks, S::kWarps);
     pdl_launch_dependents();

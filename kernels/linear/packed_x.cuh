@@ -55,8 +55,7 @@ class WarpActivations {
     if constexpr (S::kNorm)
 #pragma unroll
       for (int j = 0; j < kVecs; ++j)
-        if (const int column = vector(j); column < S::kPartIn)
-          norm_[j] = load_vec<8>(static_cast<const T*>(args.norm_weight) + column);
+        norm_[j] = load_vec<8>(static_cast<const T*>(args.norm_weight) + min_of(vector(j), S::kPartIn - 8));
   }
   /// After pdl_wait(). `begin`: the column of x that is the first of this thread block. `then()` issues what
   /// memory serves after the first of these loads.

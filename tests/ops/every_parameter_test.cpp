@@ -51,6 +51,7 @@ std::vector<Coverage> coverage() {
         {{"tokens", "256"}, {"in", "1024"}, {"out", "512"}},
         {{"tokens", "1100"}, {"in", "128"}, {"out", "512"}},
         {{"tokens", "1"}, {"in", "8192"}, {"out", "512"}, {"weights", "int4"}},
+        {{"tokens", "1"}, {"in", "11008"}, {"out", "512"}, {"weights", "int4"}, {"group", "128"}},
         {{"tokens", "16"}, {"in", "4096"}, {"out", "512"}, {"weights", "int4"}, {"group", "128"}},
         {{"tokens", "2"}, {"in", "4096"}, {"out", "4096"}, {"epilogue", "add"}, {"weights", "int4"}},
         {{"tokens", "16"}, {"in", "2048"}, {"out", "4096"}, {"weights", "int4"}, {"group", "128"}},

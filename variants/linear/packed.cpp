@@ -52,7 +52,7 @@ Variant gemv_packed_cp_async() {
           "Few tokens, quantized weights: persistent blocks, a cp.async pipeline per warp in front of "
           "mma.sync, integers as subnormal numbers; the warps of a block split K.",
       .parameters = {{"blocks_per_sm", {1, 2, 3}, "persistent blocks per SM"},
-                     {"warps", {4, 8, 16}, "warps per block, which split K"},
+                     {"warps", {4, 8, 11, 14, 16, 18}, "warps per block, which split K"},
                      {"tiles", {1, 2, 4}, "tiles of 16 weight rows of a work tile"},
                      {"stages", {2, 3, 4, 6, 8}, "stages of the pipeline of a warp"},
                      tail_prefetch_parameter(),
@@ -80,6 +80,8 @@ Variant gemv_packed_cp_async() {
                       "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
                       "warps * block_columns % max(group, weights in [q4_k, q6_k] ? 256 : 1) == 0",
                       "tail_prefetch == 0 || pdl", "warps <= in // block_columns || warps == 4",
+                      // Powers of two do not divide K of down evenly (7B: 86 blocks, 13B: 108).
+                      "warps in [4, 8, 16] || (in > 8192 && has_bulk_copy == 0)",
                       "blocks_per_sm * warps <= 32",
                       // Bytes of weights in flight per SM.
                       "blocks_per_sm * warps * (stages - 1) * tiles * 1024 >= 12000",
