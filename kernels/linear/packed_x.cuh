@@ -52,7 +52,7 @@ class WarpActivations {
       zero_address_ = shared_address(zeros);
       if (lane_ < 8) zeros[lane_] = from_float<T>(0);
     }
-    if constexpr (S::kNorm)
+    if constexpr (S::kNorm)  // with a condition per column the compiler waits for the loads before pdl_wait()
 #pragma unroll
       for (int j = 0; j < kVecs; ++j)
         norm_[j] = load_vec<8>(static_cast<const T*>(args.norm_weight) + min_of(vector(j), S::kPartIn - 8));
