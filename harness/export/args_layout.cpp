@@ -64,10 +64,6 @@ double MarkedArgs::real(const ArgsField& field) const {
   return value;
 }
 
-void MarkedArgs::set(const ArgsField& field, std::int64_t value) {
-  std::memcpy(bytes_.data() + field.offset, &value, field.bytes);  // little-endian
-}
-
 std::optional<std::size_t> MarkedArgs::tensor_of(std::int64_t address) const {
   const std::int64_t marker = address >> kMarkerShift;
   if (marker < 1) return std::nullopt;

@@ -42,7 +42,6 @@ class MarkedArgs {
   /// An integer, or an address.
   std::int64_t whole(const ArgsField& field) const;
   double real(const ArgsField& field) const;
-  void set(const ArgsField& field, std::int64_t value);
   /// The tensor that an address lies in, tensors().size() for the workspace; empty for null.
   std::optional<std::size_t> tensor_of(std::int64_t address) const;
   /// Bytes from the begin of its tensor.
