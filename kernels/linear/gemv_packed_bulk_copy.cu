@@ -2,14 +2,14 @@
 // (sm_90) that goes on while a block waits for x. Products: packed_dot.cuh.
 // Grid: persistent blocks. A cluster of kClusterK blocks, each with its part of K and so of x, computes a
 //   share of the work tiles of kTiles tiles of 16 rows.
-// Roles: one thread of the last warp loads stages of kWarps blocks of weights of each row, with their scales,
-//   by TMA (a copy per slot would delay the first stages: a thread issues one in about 80 cycles), and zero
-//   points; each of kWarps consumer warps multiplies one block of each stage, so that they split K, and loads
-//   the x that it multiplies.
-// PDL: stages are filled before pdl_wait() and while x is loaded. Few copies are in flight then, as memory
-//   serves x after them. The same thread prefetches some of the next GEMM's weights to the L2: when the
-//   stages are filled (o and down), or when its own loads are issued, so that memory is busy until the next
-//   kernel.
+// Roles: the producer, a thread of the last warp, loads stages of kWarps blocks of weights of each row, with
+//   their scales, by TMA (a copy per slot would delay the first stages: a thread issues one in about 80
+//   cycles), and zero points; each of kWarps consumer warps multiplies one block of each stage, so that they
+//   split K, and loads the x that it multiplies.
+// PDL: the producer does not wait for the dependency. Few copies are in flight until it has filled all
+//   stages: an SM's loads are served in order, and x comes after them. It prefetches some of the next GEMM's
+//   weights to the L2 when the stages are filled (o and down), or when its own loads are issued, so that
+//   memory is busy until the next kernel.
 // Sync: full and empty mbarrier per stage; one barrier of the consumers per work tile, when they have stored
 //   their sums in one of two buffers.
 // Combine: block 0 of a cluster gets the sums of the others asynchronously (st.async) and stores the outputs
@@ -38,7 +38,7 @@ struct ClusterSums<S, 1> {};
 template <class S, int kStages_, int kBlocksPerSm>
 struct PackedStages {
   static constexpr int kStages = kStages_;
-  /// Of kWarps blocks of a slot. Groups of two blocks have their scale once.
+  /// A stage has kWarps blocks of each slot. Groups of two blocks have one scale.
   static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
                        kSlotBytes = S::kWarps * kBlockBytes,
                        kGroupScaleBytes =
@@ -61,9 +61,9 @@ struct PackedStages {
   static constexpr __device__ __forceinline__ int slot(int tile, int half) {
     return S::kSwiglu ? half * S::kTiles + tile : 2 * tile + half;
   }
-  /// Copies in flight until all stages are filled: 48 KB per SM keep memory busy.
-  static constexpr int kFirstBytes = 48 * 1024 / kBlocksPerSm, kStageBytes = sizeof(Stage),
-                       kFirstInFlight = ceil_div(kFirstBytes, kStageBytes);
+  /// Stages in flight until each has been filled once: 48 KB per SM keep memory busy.
+  static constexpr int kBytesInFlight = 48 * 1024 / kBlocksPerSm, kStageBytes = sizeof(Stage),
+                       kStagesInFlight = ceil_div(kBytesInFlight, kStageBytes);
   struct Storage : ClusterSums<S> {
     Stage stages[kStages];
     typename WarpActivations<S>::Shared x;
@@ -83,14 +83,14 @@ class PackedProducer {
       : args_(args), weight_map_(weight), scale_map_(scales), shared_(shared) {}
 
   /// Fills each stage once.
-  __device__ __forceinline__ void load_first() {
+  __device__ __forceinline__ void fill() {
     for (; loaded_ < min_of(P::kStages, total_); ++loaded_) {
-      if (loaded_ >= P::kFirstInFlight) mbarrier_wait(&shared_.full[loaded_ - P::kFirstInFlight], 0);
+      if (loaded_ >= P::kStagesInFlight) mbarrier_wait(&shared_.full[loaded_ - P::kStagesInFlight], 0);
       load_stage();
     }
   }
-  /// Fills stages again that the consumers have read.
-  __device__ __forceinline__ void load_others() {
+  /// Fills the stages again as the consumers release them.
+  __device__ __forceinline__ void refill() {
     for (; loaded_ < total_; ++loaded_) {
       mbarrier_wait(&shared_.empty[stage_], loaded_ / P::kStages % 2 ^ 1);
       load_stage();
@@ -291,9 +291,9 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     PackedProducer<S, P> producer(args, weight, scales, shared);
     pdl_launch_dependents();
     if (is_producer) {
-      producer.load_first();
+      producer.fill();
       prefetch_next_weight<kPrefetch>(args);
-      producer.load_others();
+      producer.refill();
       prefetch_next_weight<kTailPrefetch>(args);
     }
     __syncwarp();

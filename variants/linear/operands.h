@@ -53,7 +53,7 @@ inline LaunchExpressions persistent_gemm() {
 inline Parameter prefetch_parameter() {
   return {.name = "prefetch",
           .values = {0, 4, 8, 16},
-          .doc = "MiB of the next GEMM's weights that o and down prefetch to the L2 before the dependency",
+          .doc = "MiB of the next GEMM's weights that o and down prefetch to the L2 at their start",
           .in_step_only = true};
 }
 
