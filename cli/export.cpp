@@ -34,11 +34,13 @@ struct ExportArguments {
   KernelOption kernels;
 };
 
-/// The device of the wisdom, with its measured peaks, if it has this architecture; else a known one.
+/// The device of the wisdom, with its measured peaks, if it has this architecture; else a known one. The
+/// toolkit is that of this program, which compiles the kernels.
 DeviceFacts facts_of(const ExportArguments& given) {
-  DeviceFacts facts = known_device(given.arch);
   const auto measured = read_device_file(std::filesystem::path(given.wisdom).parent_path() / "device.json");
-  return measured && measured->arch == given.arch ? *measured : facts;
+  DeviceFacts facts = measured && measured->arch == given.arch ? *measured : known_device(given.arch);
+  facts.toolkit = Compiler::toolkit();
+  return facts;
 }
 
 /// The problems of a model's decode steps and prefills, and those of steps that were tuned as a whole.

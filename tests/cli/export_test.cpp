@@ -264,6 +264,24 @@ TEST(Export, AWinnerThatCannotBeExportedIsNamedAndTheCodeIsOne) {
   EXPECT_NE(stale.text.find("tuned on other code"), std::string::npos) << stale.text;
 }
 
+TEST(Export, AWinnerOfTheSameMachineCodeIsExportedWithoutTheFileOfItsDevice) {
+  const fs::path wisdom =
+      wisdom_of_one("export_same_code", "rms_norm", R"("tokens": 1, "hidden": 4096)", "bf16", "vectorized",
+                    R"("block": 256, "rows": 1, "vec": 4, "cache_hint": [0, "none"], "pdl": 1)");
+  const fs::path out = wisdom.parent_path() / "winners" / "warptune.json";
+  EXPECT_EQ(export_own(wisdom, "--stale-wisdom use").code, 0);
+  const json first = json::parse(text_of(out), nullptr, false);
+  auto document = nlohmann::ordered_json::parse(text_of(wisdom));
+  auto& winner = document.at("winners").at(0);
+  winner["code_hash"] = first.at("plans").at(0).at("code_hash").get<std::string>();
+  document["toolkit"] = winner["made_on"]["toolkit"] = first.at("toolkit").get<std::string>();
+  std::ofstream(wisdom) << document;
+  const Ended ended = export_own(wisdom, "");
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  EXPECT_EQ(json::parse(text_of(out), nullptr, false).at("plans").at(0).at("origin").at("source"), "exact")
+      << ended.text;
+}
+
 TEST(Export, AnOpFromAFileIsExported) {
   const fs::path wisdom = wisdom_of_one("export_own_op", "saxpy", R"("n": 4096)", "fp32",
                                         "one_thread_per_element", R"("block": 256)");
