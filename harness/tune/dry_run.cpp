@@ -8,6 +8,7 @@
 #include "harness/core/error.h"
 #include "harness/core/print.h"
 #include "harness/core/text_table.h"
+#include "harness/device/compile.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/device_worker.h"
@@ -111,9 +112,12 @@ std::string estimate(std::size_t evaluations, const Schedule& schedule, const Sw
   return fmt::format("about {} ({})", clock_text(total.seconds), total.basis);
 }
 
+/// The toolkit of a device that is not present is that of this program, which would compile the kernels.
 DeviceFacts facts_for(const Sweep& sweep, const TuneOptions& options) {
-  if (!options.arch.empty()) return known_device(options.arch);
-  return start_workers(sweep, options).front()->facts();
+  if (options.arch.empty()) return start_workers(sweep, options).front()->facts();
+  DeviceFacts facts = known_device(options.arch);
+  facts.toolkit = Compiler::toolkit();
+  return facts;
 }
 
 TextTable table_of(const std::string& problem_heading) {

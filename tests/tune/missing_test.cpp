@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "harness/core/space.h"
+#include "harness/results/source_hash.h"
 #include "harness/results/sweep_file.h"
 #include "harness/results/wisdom.h"
 #include "tests/program.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -101,6 +104,30 @@ TEST_F(Missing, ASweepTunesOnlyWhatTheWisdomDoesNotKnow) {
   EXPECT_EQ(wrong.code, 2);
   EXPECT_NE(wrong.text.find("--wisdom is for a sweep with 'missing: true'"), std::string::npos) << wrong.text;
 }
+
+#if WARPTUNE_HAS_CUDA
+TEST_F(Missing, ADryRunWithoutTheGpuKnowsWinnersOfTheSameMachineCode) {
+  const Provenance h200{"NVIDIA H200", "sm_90a", "580.159.04", Compiler::toolkit(), ""};
+  Winner winner{.problem = {"rms_norm", {{"tokens", 1}, {"hidden", 4096}}, DType::bf16},
+                .variant = "vectorized",
+                .config = parse_config(ops().find("rms_norm").variant("vectorized"),
+                                       "block=256,rows=1,vec=8,cache_hint=none,pdl=1"),
+                .time_us = 50,
+                .source_hash = "of other comments",
+                .made_on = h200};
+  winner.code_hash = code_hash(Compiler(KernelSources(), {}), ops().find("rms_norm"), winner);
+  Wisdom wisdom(h200);
+  wisdom.put(winner);
+  wisdom.save(folder_ / "wisdom.json");
+  const fs::path file = sweep(
+      "name: rest\ndtypes: bf16\nmissing: true\nops:\n"
+      "  - {op: rms_norm, problems: [{tokens: [1, 2], hidden: 4096}]}\n");
+  const auto ended = run_shell("{} tune " + file.string() + " --dry-run --arch sm_90a --wisdom " +
+                               (folder_ / "wisdom.json").string());
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  EXPECT_TRUE(testing::has(ended, " of 1 problems on NVIDIA H200")) << ended.text;
+}
+#endif
 
 }  // namespace
 }  // namespace warptune
