@@ -6,8 +6,8 @@
 // Loads: all threads copy tiles of x and blocks of weights to kStages stages with cp.async. Rows of x are
 //   padded by 16 bytes, so that ldmatrix has no bank conflicts. With act-order, x is gathered by plain loads.
 // Arithmetic: weights are converted in registers. Scales of groups multiply the weights, which are rounded to
-//   T once; of mxfp4 in fp16, which does not have the range, the sums of their columns. Scales of rows
-//   multiply the sums. Scales are loaded a step ahead.
+//   T once (GroupConverter); of mxfp4 in fp16, which does not have the range, the sums of their columns.
+//   Scales of rows multiply the sums. Scales are loaded a step ahead.
 // Sync: cp_async_wait() and one __syncthreads() per step.
 // Combine: with kSplits every block writes fp32 sums to the workspace; the last block of a tile adds them in
 //   the order of the splits, so that runs agree bitwise, and resets the counter.
@@ -38,6 +38,8 @@ struct MmaPacked {
   /// Scales of a row in a block of weights, at least one for its zero point.
   static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
   static constexpr int kFragments = kColumns / 16, kScaleFragments = kFragments / kBlockScales;
+  /// Integers are converted to weights times the scale of their group.
+  static constexpr bool kConvertsScaled = kGroup != 0 && WeightWord<T, kWeights>::kIntegers;
   /// fp16 does not have the range of the scales of mxfp4.
   static constexpr bool kScalesSums = kWeights == kWeightsMxfp4 && !kScaledWeightsAreExact<T, kWeights>;
 
@@ -142,6 +144,7 @@ class PackedTiles {
   __device__ __forceinline__ void store(int token, int o, float sum) const {
     if constexpr (kHasRowScales<S::kWeights, S::kGroup>)
       sum *= row_scale<S::kWeights, S::kGroup>(args_, o) * Word::kScale;
+    if constexpr (S::kConvertsScaled) sum *= Converter::kScale;
     if constexpr (kBias != 0) sum += to_float(static_cast<const T*>(args_.bias)[o]);
     static_cast<T*>(args_.y)[static_cast<long long>(token) * S::kOut + o] = from_float<T>(sum);
   }
@@ -172,6 +175,7 @@ class PackedTiles {
  private:
   using T = typename S::T;
   using Word = WeightWord<T, S::kWeights>;
+  using Converter = GroupConverter<T, S::kWeights, S::kZeros>;
 
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x / 32); }
   static __device__ __forceinline__ unsigned word_of(const uint4& v, int i) {
@@ -194,9 +198,21 @@ class PackedTiles {
     const int lane = threadIdx.x % 32, row = warp() / S::kWarpsN * S::kWarpM + m * 16 + lane % 16;
     ldmatrix_x4(a, x(step) + row * S::kPitch + block * S::kColumns + f * 16 + lane / 16 * 8);
   }
-  static __device__ __forceinline__ unsigned bias_of(const Scales& scales, int block, int n, int i) {
-    if constexpr (S::kZeros) return Word::bias(Word::kZero + scales.zeros[block][n][i]);
-    return Word::bias(Word::kZero);
+  /// Converts a word of a block of slot n, the part of a group, to pairs of T.
+  static __device__ __forceinline__ void convert(unsigned (&b)[Word::kPairs], unsigned bits,
+                                                 const Scales& scales, int block, int n, int word) {
+    [[maybe_unused]] const auto& row = scales.scales[block][n][0];
+    const int group = word * S::kBlockScales / 4;
+    const int zero = S::kZeros ? scales.zeros[block][n][group] : 0;
+    if constexpr (S::kConvertsScaled) {
+      Converter(row, group, zero).convert(b, bits);
+    } else {
+      Word::convert(b, bits, Word::bias(Word::kZero + zero));
+      if constexpr (S::kGroup != 0 && !S::kScalesSums)
+#pragma unroll
+        for (int i = 0; i < Word::kPairs; ++i)
+          b[i] = row.template multiply<T>(b[i], (word * Word::kFragments + i / 2) / S::kScaleFragments);
+    }
   }
   /// Adds the sums of a group times its scales.
   __device__ __forceinline__ void add_scaled(float (&sums)[S::kMTiles][S::kSlots][4],
@@ -218,7 +234,6 @@ class PackedTiles {
     for (int n = 0; n < S::kSlots; ++n) bytes[n] = block_of(step, block, n);
 #pragma unroll
     for (int word = 0; word < 4; ++word) {
-      const int group = word * S::kBlockScales / 4;
       unsigned a[Word::kFragments][S::kMTiles][4];
 #pragma unroll
       for (int f = 0; f < Word::kFragments; ++f)
@@ -229,18 +244,13 @@ class PackedTiles {
       for (int n = 0; n < S::kSlots; ++n) {
         float partial[S::kMTiles][4] = {};
         unsigned b[Word::kPairs];
-        Word::convert(b, word_of(bytes[n], word), bias_of(scales, block, n, group));
-        if constexpr (S::kGroup != 0 && !S::kScalesSums)
-#pragma unroll
-          for (int i = 0; i < Word::kPairs; ++i)
-            b[i] = scales.scales[block][n][0].template multiply<T>(
-                b[i], (word * Word::kFragments + i / 2) / S::kScaleFragments);
+        convert(b, word_of(bytes[n], word), scales, block, n, word);
 #pragma unroll
         for (int f = 0; f < Word::kFragments; ++f)
 #pragma unroll
           for (int m = 0; m < S::kMTiles; ++m)
             mma_m16n8k16<T>(S::kScalesSums ? partial[m] : sums[m][n], a[f][m], b[2 * f], b[2 * f + 1]);
-        if constexpr (S::kScalesSums) add_scaled(sums, partial, scales, block, n, group);
+        if constexpr (S::kScalesSums) add_scaled(sums, partial, scales, block, n, word * S::kBlockScales / 4);
       }
     }
   }

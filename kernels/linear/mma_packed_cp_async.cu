@@ -2,11 +2,11 @@
 // weights and x by cp.async (sm_80).
 // Loads: all lanes of four producer warps, 16 bytes each. A slot of a stage has its packed blocks, then its
 //   scales and zero points, all as they lie in memory.
-// Arithmetic: weights are converted in registers, two row tiles at a time (kRowTilesAtOnce). Sums are
-//   rescaled at each new group, by the ratio of the scales, in fp32, as FlashAttention rescales by the ratio
-//   of maxima: products of unscaled weights then go to one set of accumulators. Scales multiply the weights
-//   where that is exact (fp4), and where they are those of super-blocks (Q4_K, Q6_K), rounded to T once.
-//   Scales of rows multiply the sums.
+// Arithmetic: weights are converted in registers, two row tiles at a time (kRowTilesAtOnce). Scales of groups
+//   multiply the weights where these are integers, rounded to T once (GroupConverter), or where that is exact
+//   (fp4). Else sums are rescaled at each new group, by the ratio of the scales, in fp32, as FlashAttention
+//   rescales by the ratio of maxima: products of unscaled weights then go to one set of accumulators. Scales
+//   of rows multiply the sums.
 // PDL: half of the stages get their weights before pdl_wait(): loads are served in order, so more would delay
 //   x.
 // kSplits blocks split K and add their sums in the workspace: with many tokens x is then read less often.
@@ -32,9 +32,10 @@ struct PackedSlots {
                        kScaleFragments = kFragments / kScales;
   /// Whether the scales of groups lie in the stage. Those of fp8 cover 128 rows, and are few.
   static constexpr bool kHasScales = kGroup != 0 && kWeights != kWeightsFp8;
-  /// Whether the scales of groups multiply sums.
-  static constexpr bool kScalesSums =
-      kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> && !has_super_blocks(kWeights);
+  /// Whether integers are converted to weights times the scale of their group; else, whether the scales of
+  /// groups multiply sums.
+  static constexpr bool kConvertsScaled = kGroup != 0 && Word::kIntegers,
+                        kScalesSums = kGroup != 0 && !kConvertsScaled && !kScaledWeightsAreExact<T, kWeights>;
 
   static WARPTUNE_HOST_DEVICE constexpr int block_bytes(int columns) {
     return columns / kColumns * kBlockBytes;
@@ -144,6 +145,7 @@ class PackedOperands {
       scales_[i] = 1;
       if constexpr (kRowScales)
         scales_[i] = row_scale<Slots::kWeights, Slots::kGroup>(args_, row(i)) * Word::kScale;
+      if constexpr (Slots::kConvertsScaled) scales_[i] = Converter::kScale;
     }
   }
   /// sums += weights . x of a stage; see PlainOperands.
@@ -192,7 +194,7 @@ class PackedOperands {
   }
   /// Multiplies the sums by their scales.
   __device__ __forceinline__ void end_group(SkinnySums<S>& sums) const {
-    if constexpr (kRowScales || Slots::kScalesSums)
+    if constexpr (kRowScales || Slots::kScalesSums || Slots::kConvertsScaled)
 #pragma unroll
       for (int m = 0; m < S::kRowTiles; ++m)
 #pragma unroll
@@ -205,6 +207,7 @@ class PackedOperands {
   using T = typename S::T;
   using Slots = typename S::Slots;
   using Word = typename Slots::Word;
+  using Converter = GroupConverter<T, Slots::kWeights, Slots::kZeros>;
   static constexpr int kBlocks = S::kFragments / Slots::kFragments;  // of a warp in a stage
   static constexpr int kRowTilesAtOnce = min_of(S::kRowTiles, 2);
   static constexpr bool kRowScales = kHasRowScales<Slots::kWeights, Slots::kGroup>;
@@ -221,8 +224,7 @@ class PackedOperands {
     __device__ __forceinline__ void clear(int group) {
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        if (i * Slots::kScales / 4 == group) words[i] = Slots::kWeights == kWeightsInt4 ? 0x88888888u : 0;
-      zeros[group] = 0;
+        if (i * Slots::kScales / 4 == group) words[i] = 0;
     }
   };
 
@@ -256,12 +258,14 @@ class PackedOperands {
     constexpr int kPairs = Word::kPairs;
 #pragma unroll
     for (int i = 0; i < 4 / kPairs; ++i) {
-      const int word = pair * (4 / kPairs) + i, group = 2 * pair / Slots::kScaleFragments;
-      unsigned bias = Word::bias(Word::kZero);
-      if constexpr (Slots::kZeros) bias = Word::bias(Word::kZero + row.zeros[group]);
-      Word::convert(reinterpret_cast<unsigned(&)[kPairs]>(pairs[i * kPairs]), row.words[word], bias);
+      const int word = pair * (4 / kPairs) + i, group = word * Word::kFragments / Slots::kScaleFragments;
+      auto& to = reinterpret_cast<unsigned(&)[kPairs]>(pairs[i * kPairs]);
+      if constexpr (Slots::kConvertsScaled)
+        Converter(row.scales, group, Slots::kZeros ? row.zeros[group] : 0).convert(to, row.words[word]);
+      else
+        Word::convert(to, row.words[word], Word::bias(Word::kZero));
     }
-    if constexpr (Slots::kGroup != 0 && !Slots::kScalesSums)
+    if constexpr (Slots::kGroup != 0 && !Slots::kScalesSums && !Slots::kConvertsScaled)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         pairs[i] = row.scales.template multiply<T>(pairs[i], (2 * pair + i / 2) / Slots::kScaleFragments);

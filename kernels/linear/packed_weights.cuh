@@ -305,15 +305,6 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   __device__ __forceinline__ float minimum(int i) const { return byte(2 * i + 1); }
   /// What multiplies the bytes of group i.
   __device__ __forceinline__ float operator[](int i) const { return d() * scale(i); }
-  /// The weights of group i, each rounded once. `pair`: nibbles or bytes.
-  template <class T>
-  __device__ __forceinline__ unsigned multiply(unsigned pair, int i) const {
-    const float factor = (*this)[i] * WeightWord<T, kWeights>::kScale;
-    if constexpr (!kOffsets) return multiply_pair<T>(pair, factor);
-    const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
-    const float offset = -dmin() * minimum(i);
-    return pack2<T>(fmaf(v[0], factor, offset), fmaf(v[1], factor, offset));
-  }
 
  private:
   /// Reads d and dmin; returns the bytes of the block's groups.
@@ -341,5 +332,54 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
 /// Whether groups have an offset beside their scale.
 template <int kWeights>
 inline constexpr bool kHasOffsets = kWeights == kWeightsQ4K;
+
+/// Converts words of a row's group of integers to weights times the scale of the group, minus its offset, in
+/// T. Scale and offset are rounded to T, and so is the result. In fp16 scales are below 2^10. kZeros: the
+/// group has a zero point beside that of the format. Then, and in fp16, an integer is converted before it is
+/// multiplied; else one fma does both.
+template <class T, int kWeights, bool kZeros>
+class GroupConverter {
+  using Word = WeightWord<T, kWeights>;
+  static_assert(Word::kIntegers);
+  static constexpr bool kOneStep = Word::kBf16 && !kZeros;
+
+ public:
+  /// Results are weights divided by this: factors are finite, and small weights normal numbers.
+  static constexpr float kScale = Word::kBf16 ? 0x1p32f : 8;
+
+  /// `scales`: the BlockScales of the row; `zero`: the zero point beside that of the format.
+  template <class Scales>
+  __device__ __forceinline__ GroupConverter(const Scales& scales, int group, int zero) {
+    const float scale = scales[group];
+    float offset = 0;
+    if constexpr (kHasOffsets<kWeights>) offset = scales.dmin() * scales.minimum(group);
+    bias_ = Word::kZero == 0 ? pack2<T>(-offset / kScale, -offset / kScale) : 0x80008000u;
+    if constexpr (kOneStep) {
+      const unsigned pair = pack2<T>(scale, scale);
+      factor_ = fma_pairs<T>(pair, 0x72007200u, 0x80008000u);            // 2^101
+      factor16_ = fma_pairs<T>(pair, 0x70007000u, 0x80008000u);          // 2^97
+      constexpr unsigned kMinusZero = Word::kZero == 8    ? 0xb100b100u  // -kZero / kScale
+                                      : Word::kZero == 32 ? 0xb200b200u
+                                                          : 0xb300b300u;
+      if constexpr (Word::kZero != 0) bias_ = fma_pairs<T>(pair, kMinusZero, 0x80008000u);
+    } else {
+      factor_ = pack2<T>(scale * (Word::kScale / kScale), scale * (Word::kScale / kScale));
+      zero_ = Word::bias(Word::kZero + zero);
+    }
+  }
+  __device__ __forceinline__ void convert(unsigned (&pairs)[Word::kPairs], unsigned word) const {
+    if constexpr (kOneStep)
+      Word::bits(pairs, word);
+    else
+      Word::convert(pairs, word, zero_);
+#pragma unroll
+    for (int i = 0; i < Word::kPairs; ++i)
+      pairs[i] = fma_pairs<T>(pairs[i], kOneStep && i % Word::kUnits != 0 ? factor16_ : factor_, bias_);
+  }
+
+ private:
+  unsigned factor_, factor16_, bias_;  // of bits(), in both units, or of integers
+  unsigned zero_;                      // the bias of WeightWord::convert()
+};
 
 }  // namespace warptune

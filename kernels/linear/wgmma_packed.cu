@@ -67,11 +67,12 @@ struct PackedWgmma {
                        kLoadedBytes = kScaleOffset + kSlots * kSlotScaleBytes,
                        kStageBytes = 1024 * ceil_div(kScaleOffset + kMatrices * kMatrixScaleBytes, 1024);
 
-  static constexpr bool kPingpong = kWarpgroups == 2;
-  static constexpr bool kScalesSums = kGroup != 0 && !kScaledWeightsAreExact<T, kWeights> &&
-                                      !has_super_blocks(kWeights) && (kN <= 64 || kWeights == kWeightsMxfp4);
+  static constexpr bool kConvertsScaled = kGroup != 0 && Word::kIntegers;
+  static constexpr bool kScalesSums = kGroup != 0 && !Word::kIntegers &&
+                                      !kScaledWeightsAreExact<T, kWeights> &&
+                                      (kN <= 64 || kWeights == kWeightsMxfp4);
   static constexpr int kTiles = kMatrices * kSubtiles,  // m64 tiles of a warpgroup
-      kBatchColumns = min_of(kScalesSums ? kGroup : kColumns, kColumns), kBatchFragments = kBatchColumns / 16,
+      kBatchColumns = kScalesSums ? min_of(kGroup, kColumns) : 64, kBatchFragments = kBatchColumns / 16,
                        kBatchWords = kBatchFragments / Word::kFragments,
                        kBlockBatches = kColumns / kBatchColumns,
                        kBatches = kTileBlocks / kWarpgroupsK * kTiles * kBlockBatches;  // in a stage
@@ -258,7 +259,6 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
     if constexpr (kClusterK > 1) cluster_barrier();
   } else {
     if constexpr (S::kProducerWarps == 4) warpgroup_reg_alloc<232>();
-    if (S::kPingpong && warpgroup == 1) named_barrier_arrive(3, 256);  // the other issues first
     StreamingConsumer<S> consumer(shared, warpgroup, args.tokens);
     if constexpr (!S::kSplitsK) {
       consumer.run(args);

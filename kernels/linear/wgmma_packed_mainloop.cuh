@@ -1,10 +1,14 @@
 #pragma once
 // The main loop of wgmma_packed: a consumer warpgroup converts packed weights to the A operand of wgmma, in
 // registers, and multiplies them by the x of the stage.
-// Arithmetic: a warpgroup converts a batch, some columns of one m64 tile, while the tensor cores multiply one
-//   of another warpgroup; two alternate. Up to 64 tokens, scales of groups multiply the sums of a batch, in
-//   fp32; else, and those of super-blocks (Q4_K, Q6_K), they multiply the weights, which are rounded to T
-//   once. Scales of rows multiply the sums.
+// Arithmetic: a warpgroup converts a batch, 64 columns of one m64 tile, while the tensor cores multiply the
+// one
+//   before; warpgroups do not wait for each other. Scales of groups multiply the weights where these are
+//   integers, rounded to T once (GroupConverter), and where that is exact (fp4); those of blocks of fp8 the
+//   sums of a batch up to 64 tokens, in fp32, beyond that the weights. Scales of rows multiply the sums.
+// Instructions bind: a scheduler has about 32 cycles for an m64n64k16, of which wgmma takes 24 and every
+// other
+//   instruction one, in fp32 or not.
 #include "kernels/linear/packed_weights.cuh"
 #include "kernels/linear/streaming_wgmma.cuh"
 
@@ -23,6 +27,9 @@ class PackedMainloop {
   using Consumer = StreamingConsumer<S>;
   using T = typename S::T;
   using Word = typename S::Word;
+  using Converter = GroupConverter<T, S::kWeights, S::kZeros>;
+  /// Operands: one is converted while wgmma reads the other.
+  static constexpr int kBuffers = !S::kScalesSums && S::kBatches % 2 == 0 ? 2 : 1;
 
   /// A lane's part of a block of weights in two slots.
   struct Block {
@@ -44,11 +51,17 @@ class PackedMainloop {
     load_first_block(work().first_step);
     int last = 0;
     for (int step = work().first_step; step < work().end_step; ++step) last = multiply_stage(step);
+    consumer_.wait_sums();
     if constexpr (kHasRowScales<S::kWeights, S::kGroup>)
 #pragma unroll
       for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
         for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] *= row_scales_[tile][i / 2 % 2];
+    if constexpr (S::kConvertsScaled)
+#pragma unroll
+      for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+        for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] *= Converter::kScale;
     return last;
   }
   __device__ __forceinline__ const typename S::Schedule& work() const { return consumer_.work; }
@@ -84,11 +97,11 @@ class PackedMainloop {
 
   /// The first block of this warpgroup in a stage.
   __device__ __forceinline__ int first_block() const { return rank_k_ * (S::kTileBlocks / S::kWarpgroupsK); }
-  /// The slot, within a work tile, of half `half` of this warp's rows; of a last m64 tile that has fewer rows
-  /// than 64, the last slot.
+  /// The slot of an m64 tile of a matrix that has half `half` of this warp's rows; of a last m64 tile with
+  /// fewer rows than 64, at most the last slot.
   __device__ __forceinline__ int slot(int tile, int half) const {
-    return tile / S::kSubtiles * S::kMatrixSlots +
-           min_of(consumer_.first_output(tile % S::kSubtiles) / kBlockRows + half, S::kMatrixSlots - 1);
+    const int at = first_slot_ + tile % S::kSubtiles * S::kWarpgroupsM * 8 + half;
+    return S::kMatrixSlots % 8 == 0 ? at : min_of(at, S::kMatrixSlots - 1);
   }
   /// The row of the weight matrix.
   __device__ __forceinline__ long long row(int tile, int half) const {
@@ -107,13 +120,13 @@ class PackedMainloop {
               first = column + stage_block * S::kColumns;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int at = slot(tile(i), half);
-      block_.bytes[half] = *reinterpret_cast<const uint4*>(stage + S::kWeightOffset + at * S::kSlotBytes +
+      const int at = slot(tile(i), half), matrix = tile(i) / S::kSubtiles;
+      block_.bytes[half] = *reinterpret_cast<const uint4*>(stage + S::kWeightOffset +
+                                                           (matrix * S::kMatrixSlots + at) * S::kSlotBytes +
                                                            stage_block * kBlockBytes + lane * 16);
       if constexpr (S::kStageScales)
         block_.scales[half].read(
-            stage + S::kScaleOffset + at / S::kMatrixSlots * S::kMatrixScaleBytes +
-                at % S::kMatrixSlots * S::kSlotScaleBytes,
+            stage + S::kScaleOffset + matrix * S::kMatrixScaleBytes + at * S::kSlotScaleBytes,
             column % S::kScaleColumns / S::kTileK * S::kTileK + stage_block * S::kColumns, lane / 4);
       else if constexpr (S::kGroup != 0)
         block_.scales[half].template load<S::kIn>(0, args_.scales, row(tile(i), half), first);
@@ -125,25 +138,25 @@ class PackedMainloop {
     }
   }
   /// Converts batch i, a part of the block, to A.
-  __device__ __forceinline__ void convert(int i) {
+  __device__ __forceinline__ void convert(int i, unsigned (&a)[S::kBatchFragments][4]) const {
 #pragma unroll
     for (int w = 0; w < S::kBatchWords; ++w) {
       const int word = part(i) * S::kBatchWords + w, scale = scale_of(word * S::kColumns / 4);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const uint4& v = block_.bytes[half];
+        const unsigned bits = word == 0 ? v.x : word == 1 ? v.y : word == 2 ? v.z : v.w;
         unsigned pairs[Word::kPairs];
-        Word::convert(pairs,
-                      word == 0   ? v.x
-                      : word == 1 ? v.y
-                      : word == 2 ? v.z
-                                  : v.w,
-                      Word::bias(Word::kZero + (S::kZeros ? block_.zeros[half][scale] : 0)));
+        if constexpr (S::kConvertsScaled)
+          Converter(block_.scales[half], scale, S::kZeros ? block_.zeros[half][scale] : 0)
+              .convert(pairs, bits);
+        else
+          Word::convert(pairs, bits, Word::bias(Word::kZero));
 #pragma unroll
         for (int j = 0; j < Word::kPairs; ++j) {
-          if constexpr (S::kGroup != 0 && !S::kScalesSums)
+          if constexpr (S::kGroup != 0 && !S::kScalesSums && !S::kConvertsScaled)
             pairs[j] = block_.scales[half].template multiply<T>(pairs[j], scale_of_pair(word, j));
-          a_[w * Word::kFragments + j / 2][j % 2 * 2 + half] = pairs[j];
+          a[w * Word::kFragments + j / 2][j % 2 * 2 + half] = pairs[j];
         }
       }
     }
@@ -157,69 +170,68 @@ class PackedMainloop {
     mbarrier_wait(&consumer_.shared.full[state.index], state.phase);
     load_block(0, step, consumer_.shared.stages + state.index * S::kStageBytes);
   }
-  __device__ __forceinline__ int warpgroup() const { return rank_k_ * S::kWarpgroupsM + consumer_.index; }
-  /// Two warpgroups issue alternately, so that one converts while the other multiplies.
-  __device__ __forceinline__ void pingpong_wait() const {
-    if constexpr (S::kPingpong) named_barrier_sync(3 + warpgroup(), 256);
-  }
-  __device__ __forceinline__ void pingpong_arrive() const {
-    if constexpr (S::kPingpong) named_barrier_arrive(3 + (warpgroup() ^ 1), 256);
-  }
   /// Returns the stage; the last of a work tile is not released.
   __device__ __forceinline__ int multiply_stage(int step) {
     const int index = consumer_.state.index;
     const unsigned char* const stage = consumer_.shared.stages + index * S::kStageBytes;
     const unsigned x = shared_address(stage) + first_block() * (S::kColumns / 64) * S::kXColumnTile;
+    const unsigned long long descriptor = wgmma_descriptor_swizzle_128b(x);
     const bool is_first = step == work().first_step, is_last = step + 1 == work().end_step;
     consumer_.state.advance();
 #pragma unroll
     for (int i = 0; i < S::kBatches; ++i) {
-      convert(i);
+      auto& a = a_[i % kBuffers];
+      convert(i, a);
       auto& to = S::kScalesSums ? batch_sum_ : sum_of(tile(i));
       warpgroup_fence_operand(to);
-      warpgroup_fence_operand(a_);
-      pingpong_wait();
+      warpgroup_fence_operand(a);
       warpgroup_arrive();
 #pragma unroll
       for (int f = 0; f < S::kBatchFragments; ++f) {
         const int k = fragment(i) + f;
         const bool accumulate = f > 0 || (S::kScalesSums ? !begins_group(i) : !begins_tile(i) || !is_first);
         wgmma<T, S::kN, false>(
-            to, a_[f], wgmma_descriptor_swizzle_128b(x + k / 4 * S::kXColumnTile + k % 4 * 32), accumulate);
+            to, a[f], wgmma_descriptor_advance(descriptor, k / 4 * S::kXColumnTile + k % 4 * 32), accumulate);
       }
       warpgroup_commit_batch();
-      pingpong_arrive();
-      [[maybe_unused]] const BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales[2] = {
-          block_.scales[0], block_.scales[1]};
+      [[maybe_unused]] const auto scales = block_.scales[0], scales8 = block_.scales[1];
       if (i + 1 == S::kBatches) {
         if (!is_last) load_first_block(step + 1);
       } else if (part(i + 1) == 0) {
         load_block(i + 1, step, stage);
       }
-      warpgroup_wait<0>();
-      warpgroup_fence_operand(to);
-      warpgroup_fence_operand(a_);  // wgmma reads it until then
-      if constexpr (S::kScalesSums)
+      if (kBuffers == 1 || i + 1 == S::kBatches)
+        warpgroup_wait<0>();
+      else
+        warpgroup_wait<1>();
+      warpgroup_fence_operand(a_[(i + 1) % kBuffers]);  // wgmma reads it until then
+      if constexpr (S::kScalesSums) {
+        warpgroup_fence_operand(to);
         if (ends_group(i)) {
           const int at = scale_of(part(i) * S::kBatchColumns);
-          const float factors[2] = {scales[0][at] * Word::kScale, scales[1][at] * Word::kScale};
+          const float factors[2] = {scales[at] * Word::kScale, scales8[at] * Word::kScale};
 #pragma unroll
           for (int j = 0; j < S::kN / 2; ++j)
             sum_of(tile(i))[j] = fmaf(factors[j / 2 % 2], batch_sum_[j], sum_of(tile(i))[j]);
         }
+      }
     }
-    fence_proxy_async();  // the stage is overwritten by bulk copies
-    if (!is_last) consumer_.release(index);
+    if (!is_last) release(index);
     return index;
+  }
+  __device__ __forceinline__ void release(int stage) {
+    fence_proxy_async();  // bulk copies overwrite the stage
+    consumer_.release(stage);
   }
 
   Consumer& consumer_;
   const QuantizedLinearArgs& args_;
   const int rank_k_ = Consumer::rank_k();
-  Block block_;                        // the next batch
-  unsigned a_[S::kBatchFragments][4];  // the operand of a batch
-  float batch_sum_[S::kN / 2] = {};    // with kScalesSums
-  float row_scales_[S::kTiles][2];     // with kHasRowScales
+  const int first_slot_ = consumer_.first_output(0) / kBlockRows;
+  Block block_;                                  // the next batch
+  unsigned a_[kBuffers][S::kBatchFragments][4];  // the operands of batches
+  float batch_sum_[S::kN / 2] = {};              // with kScalesSums
+  float row_scales_[S::kTiles][2];               // with kHasRowScales
 };
 
 }  // namespace warptune

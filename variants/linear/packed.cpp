@@ -274,15 +274,11 @@ Variant wgmma_packed() {
            {"tiles", "ceil_div(out, outputs)", "work tiles along the weight rows"},
            {"token_tiles", "ceil_div(tokens, tile_tokens)", "work tiles along the tokens"},
            {"adds_squares", "prologue == rms_scale", "whether a warpgroup adds squares"},
-           {"scales_sums",
-            "group != 0 && weights not in [nvfp4, q4_k, q6_k] && (tile_tokens <= 64 || weights == mxfp4)",
+           {"scales_sums", "group != 0 && weights in [fp8, mxfp4] && (tile_tokens <= 64 || weights == mxfp4)",
             "whether scales of groups multiply sums"},
-           {"batch_columns", "scales_sums ? min(group, block_columns) : block_columns",
-            "columns that are converted at once"},
-           // Accumulators, a batch of operands, and what else a thread needs.
+           // Accumulators, operands of two batches, and what else a thread needs.
            {"registers",
-            "warpgroup_subtiles * rows_per_output * tile_tokens / 2 + scales_sums * tile_tokens / 2 + "
-            "batch_columns / 4 + 32",
+            "warpgroup_subtiles * rows_per_output * tile_tokens / 2 + scales_sums * tile_tokens / 2 + 64",
             "registers of a consumer, estimated"},
            kGroups,
            kScaleBytes,
