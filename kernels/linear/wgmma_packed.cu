@@ -44,7 +44,8 @@ struct PackedWgmma {
   static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroupsM;  // per warpgroup and matrix
   /// Whether a block has one work tile, whose sums warpgroups or the blocks of a cluster add.
   static constexpr bool kSplitsK = kWarpgroupsK * kClusterK > 1;
-  static constexpr int kConsumers = 128 * kWarpgroups, kScaleWarps = kRmsScale ? 4 : 0,
+  /// The producer and the warps that add squares are one warpgroup at most.
+  static constexpr int kConsumers = 128 * kWarpgroups, kScaleWarps = kRmsScale ? 3 : 0,
                        kProducerWarps = kTokens == 0 ? 4 : 1;
   static constexpr int kProducer = kConsumers + 32 * kScaleWarps, kThreads = kProducer + 32 * kProducerWarps;
   static constexpr int kSteps = kIn / kTileK;
@@ -228,7 +229,7 @@ struct PackedProducer {
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
           int kGroup, int kZeros, int kTileTokens, int kRows, int kTileK, int kStages, int kWarpgroups,
           int kWarpgroupsK, int kClusterK, int kClusterM, int kPrefetch, int kLatePrefetch>
-__global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRmsScale ? 128 : 0) +
+__global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRmsScale ? 96 : 0) +
                                       (kTokens == 0 ? 128 : 32),
                                   1)
     linear_wgmma_packed(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
@@ -250,12 +251,12 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
   pdl_launch_dependents();
   if (threadIdx.x == S::kProducer) prefetch_next_weight<kPrefetch>(args);
   pdl_wait();
-  if (S::kRmsScale && warpgroup == kWarpgroups) {
-    if constexpr (S::kRmsScale) compute_scales<S>(args, scales_of<S>(shared));
-    if constexpr (kClusterK > 1) cluster_barrier();
-  } else if (warpgroup == S::kProducer / 128) {
+  if (warpgroup == kWarpgroups) {
     if constexpr (S::kProducerWarps == 4) warpgroup_reg_dealloc<40>();
-    if (produces) producer.template load_rest<kLatePrefetch>();
+    if (produces)
+      producer.template load_rest<kLatePrefetch>();
+    else if constexpr (S::kRmsScale)
+      compute_scales<S>(args, scales_of<S>(shared));
     if constexpr (kClusterK > 1) cluster_barrier();
   } else {
     if constexpr (S::kProducerWarps == 4) warpgroup_reg_alloc<232>();

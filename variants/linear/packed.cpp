@@ -229,7 +229,7 @@ Stage wgmma_packed_gemm(const char* x, const Expression& condition) {
           "{stages}, {warpgroups}, {warpgroups_k}, {cluster_k}, {cluster_m}, {prefetch}, {late_prefetch}>",
       // Consumers, the warps that add squares, the producer.
       .geometry = {.grid = {"is_persistent ? 1 : blocks"},
-                   .block = {"128 * (warpgroups + adds_squares) + (tokens > 64 ? 128 : 32)"},
+                   .block = {"128 * warpgroups + 96 * adds_squares + (tokens > 64 ? 128 : 32)"},
                    .shared_bytes = kWgmmaSharedBytes,
                    .pdl = "pdl",
                    .cluster = "cluster_k * cluster_m",
@@ -273,7 +273,7 @@ Variant wgmma_packed() {
            {"warpgroup_subtiles", "subtiles * warpgroups_k / warpgroups", "those of a warpgroup"},
            {"tiles", "ceil_div(out, outputs)", "work tiles along the weight rows"},
            {"token_tiles", "ceil_div(tokens, tile_tokens)", "work tiles along the tokens"},
-           {"adds_squares", "prologue == rms_scale", "whether a warpgroup adds squares"},
+           {"adds_squares", "prologue == rms_scale", "whether three warps add squares"},
            {"scales_sums", "group != 0 && weights in [fp8, mxfp4] && (tile_tokens <= 64 || weights == mxfp4)",
             "whether scales of groups multiply sums"},
            // Accumulators, operands of two batches, and what else a thread needs.
@@ -312,7 +312,7 @@ Variant wgmma_packed() {
            "warpgroups % warpgroups_k == 0 && tile_k % (warpgroups_k * block_columns) == 0",
            "tokens <= 64 || (warpgroups == 2 && outputs % 64 == 0 && persistent)",
            // A scheduler has a warp of each warpgroup, and the producer.
-           "registers <= (tokens > 64 ? 232 : min(255, 8 * (64 // (warpgroups + adds_squares + 1))))",
+           "registers <= (tokens > 64 ? 232 : min(255, 8 * (64 // (warpgroups + 1))))",
            // A thread holds its residual beside its sums.
            "tokens <= 64 || epilogue != add || warpgroup_subtiles * tile_tokens <= 192",
            "tile_tokens % (8 * cluster_m) == 0", "cluster_k * cluster_m <= 4",
