@@ -2,13 +2,11 @@
 // The main loop of wgmma_packed: a consumer warpgroup converts packed weights to the A operand of wgmma, in
 // registers, and multiplies them by the x of the stage.
 // Arithmetic: a warpgroup converts a batch, 64 columns of one m64 tile, while the tensor cores multiply the
-// one
-//   before; warpgroups do not wait for each other. Scales of groups multiply the weights where these are
+//   last one; warpgroups do not wait for each other. Scales of groups multiply the weights where these are
 //   integers, rounded to T once (GroupConverter), and where that is exact (fp4); those of blocks of fp8 the
 //   sums of a batch up to 64 tokens, in fp32, beyond that the weights. Scales of rows multiply the sums.
-// Instructions bind: a scheduler has about 32 cycles for an m64n64k16, of which wgmma takes 24 and every
-// other
-//   instruction one, in fp32 or not.
+// Instructions bind: a scheduler has 32 cycles for an m64n64k16, of which wgmma takes 24 and every other
+//   instruction one, also in fp32.
 #include "kernels/linear/packed_weights.cuh"
 #include "kernels/linear/streaming_wgmma.cuh"
 
@@ -52,17 +50,17 @@ class PackedMainloop {
     int last = 0;
     for (int step = work().first_step; step < work().end_step; ++step) last = multiply_stage(step);
     consumer_.wait_sums();
-    if constexpr (kHasRowScales<S::kWeights, S::kGroup>)
+    if constexpr (kHasRowScales<S::kWeights, S::kGroup> || S::kConvertsScaled)
 #pragma unroll
       for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
-        for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] *= row_scales_[tile][i / 2 % 2];
-    if constexpr (S::kConvertsScaled)
-#pragma unroll
-      for (int tile = 0; tile < S::kTiles; ++tile)
-#pragma unroll
-        for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] *= Converter::kScale;
+        for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] *= scale_of_sums(tile, i / 2 % 2);
     return last;
+  }
+  /// What multiplies the sums at the end.
+  __device__ __forceinline__ float scale_of_sums(int tile, int half) const {
+    if constexpr (S::kConvertsScaled) return Converter::kScale;
+    return row_scales_[tile][half];
   }
   __device__ __forceinline__ const typename S::Schedule& work() const { return consumer_.work; }
 
