@@ -72,7 +72,8 @@ class Quantizer {
       const float wanted = format_.weights == kWeightsMxfp4 ? 4 : largest_value(format_.weights);
       const float scale = row_scale * put_scale(first, std::max<std::int64_t>(begin - columns_.first, 0),
                                                 largest / (wanted * row_scale));
-      if (!std::isfinite(scale)) scales_are_finite_ = false;
+      const bool is_fp16 = scale_dtype(format_) == DType::fp16;
+      if (!(is_fp16 ? std::abs(scale) < kMaxGroupScale : std::isfinite(scale))) scales_fit_ = false;
       const float limit = largest_value(format_.weights);
       each([&](std::int64_t row, std::int64_t i, float value) {
         if (i < 0 || i >= columns_.count) return;
@@ -88,7 +89,7 @@ class Quantizer {
       put_super_block(row, column,
                       values.subspan(static_cast<std::size_t>(columns_.first + column), kSuperColumns));
   }
-  bool scales_are_finite() const { return scales_are_finite_; }
+  bool scales_fit() const { return scales_fit_; }
   QuantizedMatrix take() { return std::move(matrix_); }
 
  private:
@@ -167,7 +168,7 @@ class Quantizer {
     const std::int64_t at = super_step_index(format_.weights, columns_.count, row, column) + which;
     store(DType::fp16, matrix_.scales.data(), at, step);
     const auto rounded = static_cast<float>(load(DType::fp16, matrix_.scales.data(), at));
-    if (!std::isfinite(rounded)) scales_are_finite_ = false;
+    if (!(std::abs(rounded) < max_super_step(format_.weights))) scales_fit_ = false;
     return rounded;
   }
   /// Stores the scale of the group of a column, and returns it as it was rounded.
@@ -182,7 +183,7 @@ class Quantizer {
   Slice columns_;
   std::int64_t group_;
   QuantizedMatrix matrix_;
-  std::atomic<bool> scales_are_finite_ = true;
+  std::atomic<bool> scales_fit_ = true;
 };
 
 void read_row(const FloatRows& part, std::int64_t row, std::int64_t columns, float* to) {
@@ -257,9 +258,9 @@ QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> 
       quantizer.put(first, values);
   });
   if (!finite) throw InputError("the weights hold a value that is not finite; they cannot be quantized");
-  if (!quantizer.scales_are_finite())
-    throw InputError(
-        "the weights hold a value that is too large: the scale of its group is infinite in fp16");
+  if (!quantizer.scales_fit())
+    throw InputError("the weights hold a value that is too large: the scale of its group is not below {}",
+                     has_super_blocks(format.weights) ? max_super_step(format.weights) : kMaxGroupScale);
   return quantizer.take();
 }
 

@@ -69,11 +69,12 @@ float checked_scale(const QuantizedTensors& from, std::int64_t row, std::int64_t
 
 /// The nearest fp16.
 fp16 narrow_scale(const QuantizedTensors& from, float scale) {
-  const bool fits = std::abs(scale) < 65520;  // above, it would become infinite
-  const fp16 narrow = fits ? static_cast<fp16>(scale) : fp16{0};
-  if (!fits || (static_cast<float>(narrow) == 0 && scale != 0))
-    throw InputError("tensor '{}' has the scale {}, which is {} in fp16", from.scale_name, scale,
-                     fits ? "0" : "infinite");
+  if (!(std::abs(scale) < kMaxGroupScale))
+    throw InputError("tensor '{}' has the scale {}; scales of groups must be below {}", from.scale_name,
+                     scale, kMaxGroupScale);
+  const auto narrow = static_cast<fp16>(scale);
+  if (static_cast<float>(narrow) == 0 && scale != 0)
+    throw InputError("tensor '{}' has the scale {}, which is 0 in fp16", from.scale_name, scale);
   return narrow;
 }
 
@@ -114,8 +115,9 @@ void copy_super_scales(const QuantizedTensors& from, std::int64_t first, std::by
       const std::byte* const block = from.block(row, column / f.group);
       for (int i = 0; i < super_steps(f.weights); ++i)
         if (const double step = load(DType::fp16, super_block_steps(f.weights, block), i);
-            !std::isfinite(step))
-          throw InputError("tensor '{}' has the scale {}; scales must be finite", from.scale_name, step);
+            !(std::abs(step) < max_super_step(f.weights)))
+          throw InputError("tensor '{}' has the scale {}; scales of super-blocks must be below {}",
+                           from.scale_name, step, max_super_step(f.weights));
       pack_super_scales(f.weights, block, from.columns, first + row, column, to);
     }
   });

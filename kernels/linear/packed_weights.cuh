@@ -334,9 +334,8 @@ template <int kWeights>
 inline constexpr bool kHasOffsets = kWeights == kWeightsQ4K;
 
 /// Converts words of a row's group of integers to weights times the scale of the group, minus its offset, in
-/// T. Scale and offset are rounded to T, and so is the result. In fp16 scales are below 2^10. kZeros: the
-/// group has a zero point beside that of the format. Then, and in fp16, an integer is converted before it is
-/// multiplied; else one fma does both.
+/// T. Scale, offset and result are rounded to T. kZeros: the group has a zero point beside that of the format.
+/// Then, and in fp16, an integer is converted before it is multiplied; else one fma does both.
 template <class T, int kWeights, bool kZeros>
 class GroupConverter {
   using Word = WeightWord<T, kWeights>;

@@ -67,11 +67,18 @@ WARPTUNE_HOST_DEVICE constexpr long long packed_bytes(int weights, long long row
   return (rows + kBlockRows - 1) / kBlockRows * packed_blocks_of_row(weights, columns) * kBlockBytes;
 }
 
+/// Scales of groups of integers are below this: kernels multiply them by 2^6 in fp16 (GroupConverter).
+inline constexpr int kMaxGroupScale = 1 << 10;
+
 /// Columns of a super-block: two blocks of Q4_K, four of Q6_K.
 inline constexpr int kSuperColumns = 256;
 /// 16-bit words of scales that a row of a super-block has: one for each 32 columns, and d, of Q4_K also dmin.
 inline constexpr int kSuperGroupWords = kSuperColumns / 32;
 WARPTUNE_HOST_DEVICE constexpr int super_steps(int weights) { return weights == kWeightsQ4K ? 2 : 1; }
+/// What d and dmin are below, so that all scales of groups are.
+WARPTUNE_HOST_DEVICE constexpr int max_super_step(int weights) {
+  return kMaxGroupScale / (weights == kWeightsQ4K ? 64 : 128);
+}
 /// The words of eight rows: [blocks][8 rows][32 columns], then [8 rows][steps]. The word of 32 columns has
 /// two bytes, the low one first: the scale and the minimum of Q4_K, the scales of two groups of Q6_K.
 WARPTUNE_HOST_DEVICE constexpr int super_words(int weights) {

@@ -405,7 +405,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"row_scale_nan", kPlain, int8(0), with_scale(".weight_scale", "BF16", kNan),
               "has the scale nan"},
         Wrong{"scale_too_large", kPacked, int4(32), with_scale(".weight_scale", "BF16", 1e6f),
-              "which is infinite in fp16"},
+              "scales of groups must be below 1024"},
         Wrong{"scale_too_small", kPacked, int4(32), with_scale(".weight_scale", "F32", 1e-9f),
               "which is 0 in fp16"},
         Wrong{"group_negative", kGptq, int4(32), with_group(-1), "has the group -1; groups are 0 to 1"},
