@@ -1,6 +1,9 @@
 #pragma once
 // Runs a test on several ranks, each a process.
 #include <gtest/gtest.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +27,9 @@ inline std::string group_name() {
 /// Calls `body(rank)` in a process for each rank and returns their exit codes: what body returns, or -1 where
 /// a signal ended it.
 inline std::vector<int> run_processes(int count, const std::function<int(int rank)>& body) {
+#ifdef _OPENMP
+  omp_pause_resource_all(omp_pause_hard);  // a child would wait for threads that only its parent has
+#endif
   std::vector<pid_t> children;
   for (int rank = 0; rank < count; ++rank) {
     const pid_t child = ::fork();
