@@ -38,8 +38,7 @@ struct MmaPacked {
   /// Scales of a row in a block of weights, at least one for its zero point.
   static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
   static constexpr int kFragments = kColumns / 16, kScaleFragments = kFragments / kBlockScales;
-  /// Integers are converted to weights times the scale of their group.
-  static constexpr bool kConvertsScaled = kGroup != 0 && WeightWord<T, kWeights>::kIntegers;
+  static constexpr bool kConvertsScaled = warptune::kConvertsScaled<T, kWeights, kGroup>;
   /// fp16 does not have the range of the scales of mxfp4.
   static constexpr bool kScalesSums = kWeights == kWeightsMxfp4 && !kScaledWeightsAreExact<T, kWeights>;
 

@@ -32,9 +32,8 @@ struct PackedSlots {
                        kScaleFragments = kFragments / kScales;
   /// Whether the scales of groups lie in the stage. Those of fp8 cover 128 rows, and are few.
   static constexpr bool kHasScales = kGroup != 0 && kWeights != kWeightsFp8;
-  /// Whether integers are converted to weights times the scale of their group; else, whether the scales of
-  /// groups multiply sums.
-  static constexpr bool kConvertsScaled = kGroup != 0 && Word::kIntegers,
+  /// Whether the scales of groups multiply integers; else, whether they multiply sums.
+  static constexpr bool kConvertsScaled = warptune::kConvertsScaled<T, kWeights, kGroup>,
                         kScalesSums = kGroup != 0 && !kConvertsScaled && !kScaledWeightsAreExact<T, kWeights>;
 
   static WARPTUNE_HOST_DEVICE constexpr int block_bytes(int columns) {

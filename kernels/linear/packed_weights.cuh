@@ -118,6 +118,7 @@ struct WeightWord {
   static constexpr bool kFourBits = kWeights == kWeightsInt4 || kWeights == kWeightsQ4K,
                         kIntegers = kWeights != kWeightsFp8 && !is_fp4(kWeights);
   static constexpr int kFragments = weight_bits(kWeights) == 4 ? 2 : 1, kPairs = 2 * kFragments;
+  static constexpr unsigned kMinusZero = 0x80008000u;  // neutral in an addition
   /// Integers are unsigned, the weight plus kZero.
   static constexpr int kZero = kWeights == kWeightsInt4   ? 8
                                : kWeights == kWeightsInt8 ? 128
@@ -162,6 +163,9 @@ struct WeightWord {
     }
   }
 
+  static __device__ __forceinline__ unsigned multiply(unsigned pair, unsigned factor) {
+    return fma_pairs<T>(pair, factor, kMinusZero);
+  }
   /// Weights divided by kScale, exactly: bits() times a power of two, plus the bias.
   static constexpr float kScale = !kIntegers ? 1 : kBf16 ? 64 : 512;
   static __device__ __forceinline__ void convert(unsigned (&pairs)[kPairs], unsigned word, unsigned bias) {
@@ -183,10 +187,6 @@ struct WeightWord {
   // bf16: 2^127 and 2^123 make the unit 2^-133 to 1 / kScale. fp16: 2^15 and 2^11, unit 2^-24.
   static constexpr unsigned kFactor = kBf16 ? 0x7f007f00u : 0x78007800u,
                             kFactor16 = kBf16 ? 0x7d007d00u : 0x68006800u;
-
-  static __device__ __forceinline__ unsigned multiply(unsigned pair, unsigned factor) {
-    return fma_pairs<T>(pair, factor, 0x80008000u);  // minus zero, neutral in an addition
-  }
 };
 
 /// Pairs of T times `scale`, each rounded once.
@@ -256,7 +256,8 @@ struct BlockScales {
   __device__ __forceinline__ unsigned multiply(unsigned pair, int i) const {
     if constexpr (kScaledWeightsAreExact<T, kWeights>) {
       constexpr bool kBf16 = is_same<T, bf16>;
-      constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u, kMinusZero = 0x80008000u;  // 2^120, 2^8
+      constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u,  // 2^120, 2^8
+          kMinusZero = WeightWord<T, kWeights>::kMinusZero;
       unsigned scale = byte(i, 0x0404 | i % 4 << 4) >> (kWeights == kWeightsNvfp4 && kBf16 ? 4 : 1);
       if constexpr (kWeights == kWeightsNvfp4) scale = fma_pairs<T>(scale, kRebias, kMinusZero);
       return fma_pairs<T>(pair, scale, kMinusZero);
@@ -333,8 +334,12 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
 template <int kWeights>
 inline constexpr bool kHasOffsets = kWeights == kWeightsQ4K;
 
-/// Converts words of a row's group of integers to weights times the scale of the group, minus its offset, in
-/// T. Scale, offset and result are rounded to T. kZeros: the group has a zero point beside that of the format.
+/// Whether integers are converted to weights times the scale of their group.
+template <class T, int kWeights, int kGroup>
+inline constexpr bool kConvertsScaled = kGroup != 0 && WeightWord<T, kWeights>::kIntegers;
+
+/// Converts words of a row's group of integers to weights times the scale of the group, minus its offset.
+/// Scale, offset and result are rounded to T. kZeros: the group has a zero point beside that of the format.
 /// Then, and in fp16, an integer is converted before it is multiplied; else one fma does both.
 template <class T, int kWeights, bool kZeros>
 class GroupConverter {
@@ -350,19 +355,19 @@ class GroupConverter {
   template <class Scales>
   __device__ __forceinline__ GroupConverter(const Scales& scales, int group, int zero) {
     const float scale = scales[group];
-    float offset = 0;
-    if constexpr (kHasOffsets<kWeights>) offset = scales.dmin() * scales.minimum(group);
-    bias_ = Word::kZero == 0 ? pack2<T>(-offset / kScale, -offset / kScale) : 0x80008000u;
+    bias_ = Word::kMinusZero;
+    if constexpr (kHasOffsets<kWeights>) bias_ = pair_of(-(scales.dmin() * scales.minimum(group)) / kScale);
     if constexpr (kOneStep) {
-      const unsigned pair = pack2<T>(scale, scale);
-      factor_ = fma_pairs<T>(pair, 0x72007200u, 0x80008000u);            // 2^101
-      factor16_ = fma_pairs<T>(pair, 0x70007000u, 0x80008000u);          // 2^97
-      constexpr unsigned kMinusZero = Word::kZero == 8    ? 0xb100b100u  // -kZero / kScale
-                                      : Word::kZero == 32 ? 0xb200b200u
-                                                          : 0xb300b300u;
-      if constexpr (Word::kZero != 0) bias_ = fma_pairs<T>(pair, kMinusZero, 0x80008000u);
+      // 2^101, 2^97 and -kZero / kScale.
+      constexpr unsigned kFactor = 0x72007200u, kFactor16 = 0x70007000u,
+                         kBias = Word::kZero == 8    ? 0xb100b100u
+                                 : Word::kZero == 32 ? 0xb200b200u
+                                                     : 0xb300b300u;
+      const unsigned pair = pair_of(scale);
+      factor_ = Word::multiply(pair, kFactor), factor16_ = Word::multiply(pair, kFactor16);
+      if constexpr (Word::kZero != 0) bias_ = Word::multiply(pair, kBias);
     } else {
-      factor_ = pack2<T>(scale * (Word::kScale / kScale), scale * (Word::kScale / kScale));
+      factor_ = pair_of(scale * (Word::kScale / kScale));
       zero_ = Word::bias(Word::kZero + zero);
     }
   }
@@ -377,6 +382,8 @@ class GroupConverter {
   }
 
  private:
+  static __device__ __forceinline__ unsigned pair_of(float v) { return pack2<T>(v, v); }
+
   unsigned factor_, factor16_, bias_;  // of bits(), in both units, or of integers
   unsigned zero_;                      // the bias of WeightWord::convert()
 };

@@ -68,8 +68,8 @@ struct PackedWgmma {
                        kLoadedBytes = kScaleOffset + kSlots * kSlotScaleBytes,
                        kStageBytes = 1024 * ceil_div(kScaleOffset + kMatrices * kMatrixScaleBytes, 1024);
 
-  static constexpr bool kConvertsScaled = kGroup != 0 && Word::kIntegers;
-  static constexpr bool kScalesSums = kGroup != 0 && !Word::kIntegers &&
+  static constexpr bool kConvertsScaled = warptune::kConvertsScaled<T, kWeights, kGroup>;
+  static constexpr bool kScalesSums = kGroup != 0 && !kConvertsScaled &&
                                       !kScaledWeightsAreExact<T, kWeights> &&
                                       (kN <= 64 || kWeights == kWeightsMxfp4);
   static constexpr int kTiles = kMatrices * kSubtiles,  // m64 tiles of a warpgroup

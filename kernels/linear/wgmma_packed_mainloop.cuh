@@ -69,16 +69,9 @@ class PackedMainloop {
   static constexpr __device__ __forceinline__ int tile(int i) { return i / S::kBlockBatches % S::kTiles; }
   static constexpr __device__ __forceinline__ int block(int i) { return i / S::kBlockBatches / S::kTiles; }
   static constexpr __device__ __forceinline__ int part(int i) { return i % S::kBlockBatches; }
-  /// Whether the sums of a batch begin at zero.
+  /// Whether a batch is the first of its m64 tile in the stage.
   static constexpr __device__ __forceinline__ bool begins_tile(int i) {
     return block(i) == 0 && part(i) == 0;
-  }
-  /// With scales of groups that multiply sums: those of the part of a group that lies in a block.
-  static constexpr __device__ __forceinline__ bool begins_group(int i) {
-    return part(i) * S::kBatchColumns % max_of(S::kGroup, 1) == 0;
-  }
-  static constexpr __device__ __forceinline__ bool ends_group(int i) {
-    return part(i) + 1 == S::kBlockBatches || begins_group(i + 1);
   }
   /// The first fragment of x, within the stage.
   static constexpr __device__ __forceinline__ int fragment(int i) {
@@ -187,7 +180,7 @@ class PackedMainloop {
 #pragma unroll
       for (int f = 0; f < S::kBatchFragments; ++f) {
         const int k = fragment(i) + f;
-        const bool accumulate = f > 0 || (S::kScalesSums ? !begins_group(i) : !begins_tile(i) || !is_first);
+        const bool accumulate = f > 0 || (!S::kScalesSums && (!begins_tile(i) || !is_first));
         wgmma<T, S::kN, false>(
             to, a[f], wgmma_descriptor_advance(descriptor, k / 4 * S::kXColumnTile + k % 4 * 32), accumulate);
       }
@@ -205,13 +198,11 @@ class PackedMainloop {
       warpgroup_fence_operand(a_[(i + 1) % kBuffers]);  // wgmma reads it until then
       if constexpr (S::kScalesSums) {
         warpgroup_fence_operand(to);
-        if (ends_group(i)) {
-          const int at = scale_of(part(i) * S::kBatchColumns);
-          const float factors[2] = {scales[at] * Word::kScale, scales8[at] * Word::kScale};
+        const int at = scale_of(part(i) * S::kBatchColumns);
+        const float factors[2] = {scales[at] * Word::kScale, scales8[at] * Word::kScale};
 #pragma unroll
-          for (int j = 0; j < S::kN / 2; ++j)
-            sum_of(tile(i))[j] = fmaf(factors[j / 2 % 2], batch_sum_[j], sum_of(tile(i))[j]);
-        }
+        for (int j = 0; j < S::kN / 2; ++j)
+          sum_of(tile(i))[j] = fmaf(factors[j / 2 % 2], batch_sum_[j], sum_of(tile(i))[j]);
       }
     }
     if (!is_last) release(index);

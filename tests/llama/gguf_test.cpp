@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
+#include <string_view>
 
 #include "harness/core/error.h"
 #include "harness/llama/decode_report.h"
@@ -202,6 +204,53 @@ TEST(Gguf, BlocksOf32ValuesArePackedExactly) {
         row += rows.count;
       }
     }
+  }
+}
+
+/// Kernels in fp16 multiply a scale by 2^6.
+TEST(Gguf, ScalesThatKernelsCannotTakeAreRefused) {
+  constexpr std::uint16_t kEight = 0x4800, kSixteen = 0x4c00, k1024 = 0x6400, kInfinity = 0x7c00,
+                          kMinus = 0x8000;
+  struct Case {
+    const char* name;
+    Modules LayerModules::*matrix;
+    std::size_t at;  // of the scale in a block
+    std::uint16_t bits;
+    const char* part;
+  };
+  const Case cases[] = {
+      {"llama_q4_0", &LayerModules::qk, 0, k1024, "must be below 1024"},
+      {"llama_q4_0", &LayerModules::qk, 0, k1024 | kMinus, "must be below 1024"},
+      {"llama_q4_0", &LayerModules::qk, 0, kInfinity, "must be finite"},
+      {"llama_q4_k", &LayerModules::gate_up, 0, kSixteen, "must be below 16"},
+      {"llama_q4_k", &LayerModules::gate_up, 2, kSixteen, "must be below 16"},  // dmin
+      {"llama_q4_k", &LayerModules::gate_up, 2, kInfinity, "must be below 16"},
+      {"llama_q4_k", &LayerModules::down, 208, kEight, "must be below 8"},
+  };
+  const fs::path path = testing::fresh_folder("gguf_scale") / "model.gguf";
+  for (const auto& [name, member, at, bits, part] : cases) {
+    const ModelConfig config = read_model(file_of(name));
+    const Modules matrix = layer_modules(config, 0).*member;
+    const auto& [module, rows] = matrix.parts[0];
+    const Checkpoint original(file_of(name));
+    const auto data = original.tensor(module + ".weight", {rows.stored, matrix.columns.stored}).data;
+    const std::string_view block(reinterpret_cast<const char*>(data.data()), data.size());
+    std::string text = testing::text_of(file_of(name));
+    const std::size_t begin = text.find(block);
+    ASSERT_NE(begin, std::string::npos) << module;
+    const auto refusal_with = [&](std::uint16_t scale) -> std::string {
+      std::memcpy(text.data() + begin + at, &scale, sizeof scale);
+      std::ofstream(path, std::ios::binary) << text;
+      try {
+        read_quantized(Checkpoint(path), *config.quantization, matrix.parts, matrix.columns);
+        return "accepted";
+      } catch (const InputError& e) {
+        return e.what();
+      }
+    };
+    EXPECT_NE(refusal_with(bits).find(part), std::string::npos) << name << " " << refusal_with(bits);
+    if (bits == kInfinity) continue;
+    EXPECT_EQ(refusal_with(static_cast<std::uint16_t>(bits - 1)), "accepted") << name;
   }
 }
 

@@ -315,6 +315,15 @@ TEST(Quantize, ScalesOfGroupsHaveARange) {
   EXPECT_NO_THROW(quantize(format, std::span(&tiny, 1), 32));
   std::ranges::fill(values, 1e4f);
   EXPECT_THROW(quantize(format, std::span(&tiny, 1), 32), InputError) << "its scale is 10000 / 7";
+  for (const int weights : {kWeightsQ4K, kWeightsQ6K}) {
+    values.assign(kSuperColumns, 1e5f);
+    const FloatRows large = {DType::fp32, 1, reinterpret_cast<const std::byte*>(values.data())};
+    const WeightFormat super{.weights = weights, .group = fixed_group(weights)};
+    EXPECT_THROW(quantize(super, std::span(&large, 1), kSuperColumns), InputError) << super.str();
+    values.assign(kSuperColumns, 1e3f);
+    const FloatRows usual = {DType::fp32, 1, reinterpret_cast<const std::byte*>(values.data())};
+    EXPECT_NO_THROW(quantize(super, std::span(&usual, 1), kSuperColumns)) << super.str();
+  }
 }
 
 std::string error_of(const WeightFormat& format, const FloatRows& part, std::int64_t columns) {
