@@ -72,6 +72,10 @@ struct Conditional<false, First, Second> {
 };
 
 constexpr __host__ __device__ int ceil_div(int a, int b) { return (a + b - 1) / b; }
+/// The smallest power of two that is at least n.
+constexpr __host__ __device__ int next_power_of_two(int n) {
+  return n <= 1 ? 1 : 2 * next_power_of_two((n + 1) / 2);
+}
 constexpr __host__ __device__ int min_of(int a, int b) { return a < b ? a : b; }
 constexpr __host__ __device__ int max_of(int a, int b) { return a > b ? a : b; }
 

@@ -8,6 +8,13 @@
 
 namespace warptune {
 
+/// Whether a kernel may start before its inputs are there.
+#if __CUDA_ARCH__ >= 900
+inline constexpr bool kHasPdl = true;
+#else
+inline constexpr bool kHasPdl = false;
+#endif
+
 /// griddepcontrol.wait: waits until all kernels before this one have ended and their writes are visible.
 __device__ __forceinline__ void pdl_wait() {
 #if __CUDA_ARCH__ >= 900

@@ -23,6 +23,25 @@ __device__ __forceinline__ float warp_reduce(float x) {
   return x;
 }
 
+/// Reduces kRows values of each lane (a power of two, at most 32) at once, which takes about kRows shuffles.
+/// Lane i receives the result of row i % kRows.
+template <class Op, int kRows>
+__device__ __forceinline__ float warp_reduce_rows(float (&x)[kRows]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int rows = kRows / 2; rows > 0; rows /= 2)
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      const bool keeps_upper = (lane & rows) != 0;
+      const float given = keeps_upper ? x[r] : x[r + rows], kept = keeps_upper ? x[r + rows] : x[r];
+      x[r] = Op::combine(kept, __shfl_xor_sync(0xffffffffu, given, rows));
+    }
+#pragma unroll
+  for (int offset = kRows; offset < 32; offset *= 2)
+    x[0] = Op::combine(x[0], __shfl_xor_sync(0xffffffffu, x[0], offset));
+  return x[0];
+}
+
 /// Reduces over kBlock threads (a multiple of 32). All threads must call it; calls may follow each other
 /// without a barrier between them.
 template <class Op, int kBlock>

@@ -212,12 +212,15 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocksPerSm)
   extern __shared__ uint4 memory[];
   auto& shared = *reinterpret_cast<Storage*>(memory);
   WarpPipeline<S, kStages, kTailPrefetch> pipeline(args, shared.stages[threadIdx.x / 32]);
-  pipeline.load_early();
+  if constexpr (kHasPdl) pipeline.load_early();
   WarpActivations<S> x(shared.x, args, threadIdx.x / 32, S::kBlocks, kWarps);
   Keys::clear();
   pdl_launch_dependents();
   pdl_wait();
-  x.load(0, [&] { pipeline.load_late(); });
+  x.load(0, [&] {
+    if constexpr (!kHasPdl) pipeline.load_early();
+    pipeline.load_late();
+  });
   multiply_tiles<S>(args, shared.partials, x, pipeline);
   cp_async_wait<0>();
   Keys::template write<S::kThreads>(args);

@@ -70,9 +70,17 @@ class WarpActivations {
     }
     __syncwarp();
     if constexpr (kSumsByMma) {
+      const auto has = [&](int i) { return S::kBlocks % S::kWarps == 0 || first_ + i * step_ < last_; };
 #pragma unroll
-      for (int i = 0; i < kWarpBlocks; ++i)
-        if (const int block = first_ + i * step_; block < last_) add_columns(block);
+      for (int i = 0; i < kWarpBlocks; i += 2) {  // the products of two blocks overlap
+        ColumnSums sums[2];
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+          if (i + j < kWarpBlocks && has(i + j)) add_columns(sums[j], first_ + (i + j) * step_);
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+          if (i + j < kWarpBlocks && has(i + j)) store_sums(sums[j], first_ + (i + j) * step_);
+      }
       __syncwarp();
     }
   }
@@ -100,6 +108,10 @@ class WarpActivations {
  private:
   static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
                        kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);
+  /// Whether each lane has all of its kVecs vectors.
+  static constexpr bool kFull = S::kBlocks % S::kWarps == 0 && kWarpBlocks * kBlockVecs % 32 == 0;
+  /// Vectors of a lane whose loads are in flight.
+  static constexpr int kBatch = min_of(kVecs * S::kTokens, S::kActOrder ? 4 : 16);
   /// Shuffles add x while it is loaded: least latency. From 5 tokens on products with ones are faster; one
   /// adds eight tokens.
   static constexpr bool kSumsByMma = S::Word::kIntegers && S::kTokens > 4,
@@ -129,46 +141,63 @@ class WarpActivations {
     for (int e = 0; e < 8; ++e) v[e] = row[order[e]];
     return v;
   }
+  /// Vector j of a token times kXScale, with RMSNorm the norm's weights, and for fp16 its scale; rounded
+  /// once.
+  __device__ __forceinline__ Vec<T, 8> scaled(const Vec<T, 8>& x, int j, int token) const {
+    if constexpr (S::kNorm && kScalesBeforeRounding<T>) {
+      auto v = to_float(x);
+      const float factor = rms_scale(token);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) v[e] *= to_float(norm_[j][e]) * factor;
+      return from_float<T>(v);
+    }
+    Vec<T, 8> y = x;
+    auto* const pairs = reinterpret_cast<unsigned*>(&y);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      unsigned factor = pack2<T>(S::Word::kXScale, S::Word::kXScale);
+      if constexpr (S::kNorm)
+        factor = multiply_pairs<T>(reinterpret_cast<const unsigned*>(&norm_[j])[e], factor);
+      if constexpr (S::kNorm || S::Word::kXScale != 1) pairs[e] = multiply_pairs<T>(pairs[e], factor);
+    }
+    return y;
+  }
   /// kSquares: stores the squares of x. kStores: stores x, with RMSNorm scaled, and its sums.
   template <bool kSquares, bool kStores, class Then>
   __device__ __forceinline__ void load_vectors(int begin, const Then& then) {
-    constexpr int kBatch = min_of(S::kTokens, 4);  // tokens whose loads are in flight
-    float squares[S::kTokens] = {}, total[S::kTokens] = {};
+    constexpr int kCount = kVecs * S::kTokens;
+    float squares[next_power_of_two(S::kTokens)] = {}, total[S::kTokens] = {};
 #pragma unroll
-    for (int j = 0; j < kVecs; ++j) {
-      const int column = vector(j);
-      const bool is_valid = column < S::kPartIn;
+    for (int first = 0; first < kCount; first += kBatch) {
+      Vec<T, 8> x[kBatch];
 #pragma unroll
-      for (int first = 0; first < S::kTokens; first += kBatch) {
-        Vec<T, 8> x[kBatch] = {};
+      for (int i = 0; i < kBatch; ++i)  // without a condition, so that all are requested before one is used
+        if (first + i < kCount)
+          x[i] = load_vector((first + i) % S::kTokens,
+                             begin + min_of(vector((first + i) / S::kTokens), S::kPartIn - 8));
+      if (first == 0) then();
 #pragma unroll
-        for (int i = 0; i < kBatch; ++i)
-          if (is_valid && first + i < S::kTokens) x[i] = load_vector(first + i, begin + column);
-        if (j == 0 && first == 0) then();
+      for (int i = 0; i < kBatch; ++i) {
+        const int j = (first + i) / S::kTokens, t = (first + i) % S::kTokens;
+        if (first + i >= kCount) break;
+        const int column = vector(j);
+        const bool is_valid = kFull || column < S::kPartIn;
+        const float counts = is_valid ? 1.0f : 0.0f;
+        if constexpr (kSquares) {
+          const auto v = to_float(x[i]);
 #pragma unroll
-        for (int i = 0; i < kBatch; ++i) {
-          const int t = first + i;
-          if (t >= S::kTokens) break;
-          auto v = to_float(x[i]);
-          if constexpr (kSquares)
-#pragma unroll
-            for (int e = 0; e < 8; ++e) squares[t] = fmaf(v[e], v[e], squares[t]);
-          if constexpr (!kStores) continue;
-          const float factor = S::kNorm && kScalesBeforeRounding<T> ? rms_scale(t) : S::Word::kXScale;
-#pragma unroll
-          for (int e = 0; e < 8; ++e) v[e] *= S::kNorm ? to_float(norm_[j][e]) * factor : factor;
-          const auto rounded = from_float<T>(v);
-          if (is_valid) store_vec<8>(&shared_.x[t][column], rounded);
-          if constexpr (kSumsByShuffles) total[t] += store_sum(to_float(rounded), t, column);
+          for (int e = 0; e < 8; ++e) squares[t] = fmaf(counts * v[e], v[e], squares[t]);
         }
+        if constexpr (!kStores) continue;
+        const auto y = scaled(x[i], j, t);
+        if (is_valid) store_vec<8>(&shared_.x[t][column], y);
+        if constexpr (kSumsByShuffles) total[t] += counts * store_sum(to_float(y), t, column);
       }
     }
-    if constexpr (kSquares)
-#pragma unroll
-      for (int t = 0; t < S::kTokens; ++t) {
-        const float sum = warp_reduce<Sum>(squares[t]);
-        if (lane_ == 0) shared_.squares[t][threadIdx.x / 32] = sum;
-      }
+    if constexpr (kSquares) {
+      const float sum = warp_reduce_rows<Sum>(squares);
+      if (lane_ < S::kTokens) shared_.squares[lane_][threadIdx.x / 32] = sum;
+    }
     if constexpr (kStores && kSumsByShuffles && S::kDirect)
 #pragma unroll
       for (int t = 0; t < S::kTokens; ++t) {
@@ -194,11 +223,14 @@ class WarpActivations {
     return sum;
   }
 
+  /// Sums of the columns of a block, of both tokens of this lane in each tile of eight.
+  using ColumnSums = float[S::kTokenTiles][2][S::kXGroups];
+
   /// Adds the columns of a block, from shared memory, by products with ones. Several chains hide the latency.
-  __device__ __forceinline__ void add_columns(int block) {
+  __device__ __forceinline__ void add_columns(ColumnSums& sums, int block) const {
     constexpr int kChains = max_of(S::kXGroups, S::kFragments / 2), kGroupChains = kChains / S::kXGroups;
     constexpr unsigned kFactor = kTimesZero ? 0x80008000u | S::Word::kZero * 0x10001u : 0x00010001u;
-    float sums[kChains][S::kTokenTiles][4] = {};
+    float chains[kChains][S::kTokenTiles][4] = {};
 #pragma unroll
     for (int pair = 0; pair < S::kFragments / 2; ++pair)
 #pragma unroll
@@ -207,7 +239,7 @@ class WarpActivations {
         ldmatrix_x4(b, addresses[n] + 2 * block * S::kColumns + pair * 64);
 #pragma unroll
         for (int f = 0; f < 2; ++f)
-          mma_m16n8k16<T>(sums[(2 * pair + f) * kChains / S::kFragments][n],
+          mma_m16n8k16<T>(chains[(2 * pair + f) * kChains / S::kFragments][n],
                           {kFactor, kFactor, kFactor, kFactor}, b[2 * f], b[2 * f + 1]);
       }
 #pragma unroll
@@ -216,13 +248,23 @@ class WarpActivations {
       for (int i = 0; i < 2; ++i)  // all rows have the same
 #pragma unroll
         for (int g = 0; g < S::kXGroups; ++g) {
-          float sum = sums[g * kGroupChains][n][i];
+          float sum = chains[g * kGroupChains][n][i];
 #pragma unroll
-          for (int chain = 1; chain < kGroupChains; ++chain) sum += sums[g * kGroupChains + chain][n][i];
+          for (int chain = 1; chain < kGroupChains; ++chain) sum += chains[g * kGroupChains + chain][n][i];
+          sums[n][i][g] = sum;
+        }
+  }
+  __device__ __forceinline__ void store_sums(const ColumnSums& sums, int block) {
+#pragma unroll
+    for (int n = 0; n < S::kTokenTiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int g = 0; g < S::kXGroups; ++g) {
           if constexpr (S::kDirect)
-            start[n][i] += sum, start[n][i + 2] += sum;
+            start[n][i] += sums[n][i][g], start[n][i + 2] += sums[n][i][g];
           else if (lane_ < 4 && token(n, i) < S::kTokens)
-            shared_.sums[block][token(n, i)][g] = sum;
+            shared_.sums[block][token(n, i)][g] = sums[n][i][g];
         }
   }
 
