@@ -51,14 +51,12 @@ struct StreamingEpilogue {
   static constexpr int kVectors = S::kN / 16;
 
   const typename S::Args& args;
-  const float* const scales;                       // with kRmsScale: of each token
+  const float* const scales;                       // with kRmsScale: of each token from first_token on
   const int tile_out, lane;                        // the first output of the work tile
-  const int first_token = 0, tokens = S::kTokens;  // the first of the work tile, and those of the problem
+  const int first_token = 0, tokens = S::kTokens;  // the first of the lanes, and those of the problem
 
   __device__ __forceinline__ int token(int v) const {
-    const int token = 16 * v + lane % 4 / 2 * 8 + lane / 4;
-    if constexpr (S::kTokens == 0) return first_token + token;
-    return token;
+    return first_token + 16 * v + lane % 4 / 2 * 8 + lane / 4;
   }
   __device__ __forceinline__ int output(int first) const { return first + lane % 2 * 8; }
   __device__ __forceinline__ bool is_valid(int v, int first) const {

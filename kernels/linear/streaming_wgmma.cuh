@@ -7,6 +7,7 @@
 #include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/common/wgmma.cuh"
+#include "kernels/linear/split_k_exchange.cuh"
 #include "kernels/linear/streaming_epilogue.cuh"
 
 namespace warptune {
@@ -147,6 +148,31 @@ struct StreamingConsumer {
     if constexpr (S::kArgmax) {
       named_barrier_sync(1, S::kConsumers);  // all wgmma of the block have read their stages
       keys.write(args, shared.stages, lane);
+    }
+  }
+  /// The block's only work tile, with split K by an exchange of sums.
+  __device__ __forceinline__ void run_split(const typename S::Args& args,
+                                            typename SplitKExchange<S>::Inbox& inbox) {
+    using Exchange = SplitKExchange<S>;
+    using Owned = OwnedTokens<S>;
+    const int part = work.rank_k * S::kWarpgroupsK + rank_k(), first_token = part * Owned::kN;
+    const bool is_owner = part < Exchange::kOwners;
+    const StreamingEpilogue<Owned> epilogue{args, scales_of<S>(shared) + first_token, work.tile * S::kOutputs,
+                                            lane, first_token};
+    StreamingKeys<Owned> keys;
+    StreamingResidual<Owned> residual;
+    if (is_owner) residual.load(epilogue, first_output(0));
+    S::Mainloop::run(*this, args);
+    wait_sums();
+    Exchange::send(sum, inbox, part, index, work.rank_m);
+    wait_scales<S>();
+    if (!is_owner) return;
+    typename Exchange::OwnSums total;
+    Exchange::receive(total, sum, inbox, part);
+#pragma unroll
+    for (int m = 0; m < S::kSubtiles; ++m) {
+      if (m > 0) residual.load(epilogue, first_output(m));
+      epilogue.store(total[0][m], total[S::kMatrices - 1][m], residual, keys, first_output(m));
     }
   }
   /// Partial sums of the block's only work tile, to the memory of the stages: [kWarpgroupsK][token][row].

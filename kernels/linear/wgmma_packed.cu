@@ -1,13 +1,14 @@
 // Streaming wgmma GEMM on quantized weights (packed_weights.h) on Hopper (sm_90a), for 2 tokens and more.
 // Operands: weight rows are the M operand of wgmma (m64nNk16), converted in registers; tokens are N, in
 //   shared memory.
-// Grid, roles, sync, split K, multicast of x, epilogues: as wgmma_streaming.cu (streaming_wgmma.cuh). With
-//   kTokens 0 a work tile is kRows weight rows x kN tokens, for prompts.
+// Grid, roles, sync, multicast of x, epilogues: as wgmma_streaming.cu (streaming_wgmma.cuh). With kTokens 0 a
+//   work tile is kRows weight rows x kN tokens, for prompts.
 // Pipeline: kStages stages of kTileK columns: x in column tiles of 64 columns with the 128-byte swizzle, then
 //   weights as they are packed, and their scales. A bulk copy per slot would bind: a thread issues one in
 //   about 80 cycles. Half of the stages have weights before pdl_wait(); memory serves x after them.
 //   Consumers load zero points, and scales of blocks of fp8, from the L2.
-// Split K: also by kWarpgroupsK warpgroups of a block, each with its part of the columns of a stage.
+// Split K: by kClusterK blocks of a cluster, and by kWarpgroupsK warpgroups of a block, each with its part of
+//   the columns of a stage; split_k_exchange.cuh adds the sums.
 // Arithmetic: wgmma_packed_mainloop.cuh.
 // Act-order: permute_columns.cu writes x to the workspace, whose tensor map takes the place of that of x.
 // Wins: 9 tokens and more on most shapes.
@@ -49,7 +50,6 @@ struct PackedWgmma {
                        kProducerWarps = kTokens == 0 ? 4 : 1;
   static constexpr int kProducer = kConsumers + 32 * kScaleWarps, kThreads = kProducer + 32 * kProducerWarps;
   static constexpr int kSteps = kIn / kTileK;
-  static constexpr int kPitch = kRows + 4;  // floats of a token's partial sums: stores without bank conflicts
 
   // A stage has slots of eight rows, and blocks of weights in each; a block has kBlockScales scales per row.
   static constexpr int kSlots = kRows / kBlockRows, kColumns = block_columns(kWeights),
@@ -85,10 +85,10 @@ struct PackedWgmma {
   static_assert(kN % 16 == 0 && kN % (8 * kClusterM) == 0 && kCluster <= 8);
   static_assert(kTokens <= kN && (!kSplitsK || (kTokens != 0 && !kArgmax)));
   static_assert(!kAddRms || kOutputs % kSquaresGroup == 0);
-  static_assert(!kSplitsK || 4 * kWarpgroupsK * kN * kPitch <= kStages * kStageBytes);
 
   struct Storage {
     unsigned char stages[kStages * kStageBytes];
+    [[no_unique_address]] typename SplitKExchange<PackedWgmma>::OptionalInbox inbox;
     Mbarrier full[kStages], empty[kStages];
   };
 };
@@ -150,6 +150,7 @@ struct PackedProducer {
       tma_prefetch_descriptor(x_map);
       for (int i = 0; i < S::kStages; ++i)
         mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * S::kWarpgroups * S::kClusterM);
+      shared.inbox.init();
       mbarrier_init_fence();
     }
     const auto first = state;
@@ -257,7 +258,6 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
       producer.template load_rest<kLatePrefetch>();
     else if constexpr (S::kRmsScale)
       compute_scales<S>(args, scales_of<S>(shared));
-    if constexpr (kClusterK > 1) cluster_barrier();
   } else {
     if constexpr (S::kProducerWarps == 4) warpgroup_reg_alloc<232>();
     StreamingConsumer<S> consumer(shared, warpgroup, args.tokens);
@@ -265,24 +265,12 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
       consumer.run(args);
       if constexpr (S::kArgmax) write_ids<T, kOut, S::kConsumers>(args);
     } else {
-      const auto make_epilogue = [&] {
-        return StreamingSplitEpilogue<S>(args, consumer.work, reinterpret_cast<float*>(shared.stages),
-                                         scales_of<S>(shared));
-      };
-      const auto residual = make_epilogue().load_residual();
-      consumer.store_partial(args);
-      const auto epilogue = make_epilogue();
-      if constexpr (kClusterK > 1)
-        cluster_barrier();
-      else
-        named_barrier_sync(1, S::kConsumers);
-      wait_scales<S>();
-      epilogue.add_and_store(residual);
+      consumer.run_split(args, shared.inbox);
     }
   }
-  // No block exits while another reads its partial sums or arrives at its barriers. An arrival completes
-  // later than its instruction, so this barrier has release semantics.
-  if constexpr (S::kCluster > 1) cluster_barrier();
+  // No block exits while another arrives at its barriers. An arrival completes later than its instruction, so
+  // this barrier has release semantics.
+  if constexpr (kClusterM > 1) cluster_barrier();
 }
 
 }  // namespace warptune

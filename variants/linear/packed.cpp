@@ -290,11 +290,18 @@ Variant wgmma_packed() {
             "1024 * ceil_div(2 * tile_k * tile_tokens + rows * tile_k * 64 // block_columns + "
             "rows_per_output * 128 * ceil_div(outputs * slot_scale_bytes, 1024), 1024)",
             "bytes of a stage"},
-           {"shared_bytes", "stages * (stage_bytes + 16) + (adds_squares ? 4 * tile_tokens : 0)",
+           {"parts", "warpgroups_k * cluster_k", "warpgroups that share an m64 tile"},
+           {"owners", "tile_tokens % (16 * parts) == 0 ? parts : 1", "parts that own tokens"},
+           {"inbox_bytes",
+            "parts == 1 ? 0 : 16 + (parts - 1) * 256 * subtiles * rows_per_output * tile_tokens // owners * "
+            "(owners > 1 ? warpgroups_k : 1)",
+            "bytes for the sums of other parts"},
+           {"shared_bytes",
+            "stages * (stage_bytes + 16) + inbox_bytes + (adds_squares ? 4 * tile_tokens : 0)",
             "bytes of PackedWgmma's storage"},
            {"blocks", "ceil_div(tiles, cluster_m) * cluster_k * cluster_m * token_tiles",
             "blocks that have work"},
-           {"splits_k", "warpgroups_k * cluster_k > 1", "whether warpgroups or blocks split K"},
+           {"splits_k", "parts > 1", "whether warpgroups or blocks split K"},
            // With split K a block has one work tile, also where a second wave is needed.
            {"is_persistent", "!splits_k && persistent", "whether a block takes several work tiles"},
            {"permute_threads", "32 * min(32, ceil_div(in, 256))",
@@ -318,7 +325,6 @@ Variant wgmma_packed() {
            "tile_tokens % (8 * cluster_m) == 0", "cluster_k * cluster_m <= 4",
            "!splits_k || (tokens <= 64 && epilogue != argmax)",
            "cluster_k == 1 || stages * tile_k * cluster_k <= in",
-           "!splits_k || 4 * warpgroups_k * tile_tokens * (rows + 4) <= stages * stage_bytes",
            "!splits_k || !persistent || tiles * cluster_k <= sms",
            // Nearly all SMs have work in the last wave, unless there is little.
            "rows == 64 || !persistent || tokens > 64 || tiles * cluster_k >= 0.7 * sms * ceil(tiles * "
