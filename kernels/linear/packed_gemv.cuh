@@ -18,8 +18,10 @@ struct PackedGemv {
   static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
                        kWeights = kWeights_, kGroup = kGroup_, kWarps = kWarps_, kTiles = kTiles_,
                        kClusterK = kClusterK_, kThreads = 32 * kWarps;
-  static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
-                        kZeros = kZeros_ != 0, kActOrder = kActOrder_ != 0;
+  static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kRmsScale = kPrologue_ == kPrologueRmsScale,
+                        kScalesTokens = kNorm || kRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
+                        kAddRms = kEpilogue == kEpilogueAddRms, kZeros = kZeros_ != 0,
+                        kActOrder = kActOrder_ != 0;
   static constexpr int kRows = kSwiglu ? 2 * kOut : kOut, kSlots = ceil_div(kRows, kBlockRows);
   static constexpr int kTileOutputs = kSwiglu ? 8 : 16, kOutputs = kTiles * kTileOutputs,
                        kResults = kOutputs * kTokens, kResultRows = kSwiglu ? 2 : 1,
@@ -49,8 +51,9 @@ struct PackedGemv {
   /// Elements of a token in shared memory: eight tokens are in different banks.
   static constexpr int kPitch = kPartIn + 8;
 
-  static_assert(kIn % (kClusterK * kColumns) == 0 && kTokens <= 16 && !(kNorm && kActOrder));
-  static_assert(!kNorm || (kTokens <= 8 && kClusterK == 1));
+  static_assert(kIn % (kClusterK * kColumns) == 0 && kTokens <= 16 && !(kScalesTokens && kActOrder));
+  static_assert(!kScalesTokens || (kTokens <= 8 && kClusterK == 1));
+  static_assert(!kAddRms || kOut % kSquaresGroup == 0);
 
   /// The eight rows of half `half` of a tile; those beyond the last are the last once more.
   static __device__ __forceinline__ int slot(int tile, int half) {
@@ -101,14 +104,15 @@ __device__ __forceinline__ ResultSums<S> add_partials(const PackedPartials<S>& p
   return sums;
 }
 
-/// Result i of kOutputs outputs from `first` on: outputs are inner, tokens outer. What it needs beside the
-/// sums is loaded before the main loop, so that its latency does not follow it.
+/// Result i of kOutputs outputs from `first` on: outputs are inner, tokens outer; lane i % 32 has it. What it
+/// needs beside the sums is loaded before the main loop, so that its latency does not follow it.
 template <class S>
 struct PackedOutput {
   using T = typename S::T;
   int token = 0, output = 0;
   bool is_valid = false;
   float residual = 0, scale = 1, up_scale = 1;  // scales of rows
+  float next_norm_weight = 0;                   // with add_rms
 
   __device__ __forceinline__ PackedOutput() {}
   __device__ __forceinline__ PackedOutput(const QuantizedLinearArgs& args, int first, int i)
@@ -117,6 +121,7 @@ struct PackedOutput {
         is_valid(i < S::kResults && output < S::kOut) {
     if (!is_valid) return;
     residual = load_residual<T, S::kOut, S::kEpilogue>(args, token, output);
+    if constexpr (S::kAddRms) next_norm_weight = to_float(static_cast<const T*>(args.norm_weight)[output]);
     if constexpr (kHasRowScales<S::kWeights, S::kGroup>) {
       scale = row_scale<S::kWeights, S::kGroup>(args, output);
       if constexpr (S::kSwiglu) up_scale = row_scale<S::kWeights, S::kGroup>(args, output + S::kOut);
@@ -128,8 +133,23 @@ struct PackedOutput {
                                         float x_scale) const {
     float y = x_scale * scale * sums[0];
     if constexpr (S::kSwiglu) y = silu(y) * (x_scale * up_scale) * sums[1];
-    BlockKeys<T, S::kOut, S::kEpilogue, S::kTokens>::add(
-        token, store_output<T, S::kOut, S::kBias, S::kEpilogue>(args, token, output, y, residual), output);
+    const T rounded = store_output<T, S::kOut, S::kBias, S::kEpilogue>(args, token, output, y, residual);
+    BlockKeys<T, S::kOut, S::kEpilogue, S::kTokens>::add(token, rounded, output);
+    if constexpr (S::kAddRms) store_scaled(args, to_float(rounded));
+  }
+
+ private:
+  /// Epilogue add_rms: y times the weight of the next norm, and the squares of kSquaresGroup outputs, which
+  /// half a warp has.
+  __device__ __forceinline__ void store_scaled(const QuantizedLinearArgs& args, float y) const {
+    static_assert(kSquaresGroup == 16);
+    const unsigned half_warp = 0xffffu << (threadIdx.x & 16);
+    float squares = y * y;
+#pragma unroll
+    for (int offset = 8; offset > 0; offset /= 2) squares += __shfl_xor_sync(half_warp, squares, offset);
+    const long long at = static_cast<long long>(token) * S::kOut + output;
+    static_cast<T*>(args.scaled)[at] = from_float<T>(y * next_norm_weight);
+    if (output % kSquaresGroup == 0) args.squares_out[at / kSquaresGroup] = squares;
   }
 };
 

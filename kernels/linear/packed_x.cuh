@@ -18,7 +18,7 @@ struct ZeroRows<T, 0> {};
 /// A warp's columns of x, times kXScale of WeightWord, and their sums over the warp's blocks of weights or
 /// the groups, in the unit of the products. Where all weights have one zero point, minus the zero point
 /// multiplies the sums. RMSNorm: bf16 stores x * weight, and scale() multiplies the outputs; for fp16 see
-/// kScalesBeforeRounding.
+/// kScalesBeforeRounding. With the prologue rms_scale the GEMM before has multiplied x.
 template <class S>
 class WarpActivations {
  public:
@@ -29,7 +29,7 @@ class WarpActivations {
     T x[S::kTokens][S::kPitch];
     Groups sums[max_of(S::kXBlocks, 1)][S::kTokens];
     [[no_unique_address]] ZeroRows<T, S::kGroupColumns ? S::kWarps : 0> zeros;
-    float squares[S::kNorm ? S::kTokens : 1][S::kWarps];
+    float squares[S::kScalesTokens ? S::kTokens : 1][S::kWarps];
   };
 
   /// Shared addresses for ldmatrix, one per tile of tokens. This lane's row is 8 columns of a token, or of
@@ -61,6 +61,8 @@ class WarpActivations {
   /// memory serves after the first of these loads.
   template <class Then>
   __device__ __forceinline__ void load(int begin, const Then& then) {
+    GroupSquares group_squares;
+    if constexpr (S::kRmsScale) load_squares(group_squares);
     if constexpr (S::kNorm && kScalesBeforeRounding<T>) {
       load_vectors<true, false>(begin, then);
       named_barrier_sync(1, S::kThreads);
@@ -68,10 +70,11 @@ class WarpActivations {
     } else {
       load_vectors<S::kNorm, true>(begin, then);
     }
+    if constexpr (S::kRmsScale) store_squares(group_squares);
     __syncwarp();
     if constexpr (kSumsByMma) {
       const auto has = [&](int i) { return S::kBlocks % S::kWarps == 0 || first_ + i * step_ < last_; };
-#pragma unroll
+#pragma unroll 1
       for (int i = 0; i < kWarpBlocks; i += 2) {  // the products of two blocks overlap
         ColumnSums sums[2];
 #pragma unroll
@@ -101,7 +104,8 @@ class WarpActivations {
   }
   /// The factor of the outputs of a token. Call it after a barrier of the warps.
   __device__ __forceinline__ float scale(int token) const {
-    if constexpr (S::kNorm && !kScalesBeforeRounding<T>) return S::Word::kSumScale * rms_scale(token);
+    if constexpr (S::kRmsScale || (S::kNorm && !kScalesBeforeRounding<T>))
+      return S::Word::kSumScale * rms_scale(token);
     return S::Word::kSumScale;
   }
 
@@ -110,8 +114,8 @@ class WarpActivations {
                        kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);
   /// Whether each lane has all of its kVecs vectors.
   static constexpr bool kFull = S::kBlocks % S::kWarps == 0 && kWarpBlocks * kBlockVecs % 32 == 0;
-  /// Vectors of a lane whose loads are in flight.
-  static constexpr int kBatch = min_of(kVecs * S::kTokens, S::kActOrder ? 4 : 16);
+  /// Vectors of a lane whose loads are in flight, of four registers each.
+  static constexpr int kBatch = min_of(kVecs * S::kTokens, S::kActOrder ? 4 : S::kWarps > 8 ? 8 : 16);
   /// Shuffles add x while it is loaded: least latency. From 5 tokens on products with ones are faster; one
   /// adds eight tokens.
   static constexpr bool kSumsByMma = S::Word::kIntegers && S::kTokens > 4,
@@ -129,8 +133,39 @@ class WarpActivations {
   __device__ __forceinline__ float rms_scale(int token) const {
     float squares = 0;
 #pragma unroll
-    for (int w = 0; w < S::kWarps; ++w) squares += shared_.squares[token][w];
+    for (int w = 0; w < (S::kRmsScale ? 1 : S::kWarps); ++w) squares += shared_.squares[token][w];
     return rsqrtf(squares / S::kIn + args_.eps);
+  }
+  // With rms_scale warp w adds the sums of squares of token w, of w + kWarps and so on.
+  static constexpr int kSquareVecs = ceil_div(S::kIn / kSquaresGroup, 4 * 32);  // per lane and token
+  using GroupSquares = Vec<float, 4>[S::kRmsScale ? ceil_div(S::kTokens, S::kWarps) : 1][kSquareVecs];
+  static __device__ __forceinline__ int squares_token(int i) {
+    return static_cast<int>(threadIdx.x / 32) + i * S::kWarps;
+  }
+  __device__ __forceinline__ void load_squares(GroupSquares& squares) const {
+    constexpr int kGroups = S::kIn / kSquaresGroup;
+    static_assert(!S::kRmsScale || kGroups % 4 == 0);
+#pragma unroll
+    for (int i = 0; i < ceil_div(S::kTokens, S::kWarps); ++i)
+#pragma unroll
+      for (int v = 0; v < kSquareVecs; ++v) {
+        const int group = (lane_ + 32 * v) * 4;
+        squares[i][v] = {};
+        if (squares_token(i) < S::kTokens && group < kGroups)
+          squares[i][v] = load_vec<4>(args_.squares + squares_token(i) * kGroups + group);
+      }
+  }
+  __device__ __forceinline__ void store_squares(const GroupSquares& squares) const {
+#pragma unroll
+    for (int i = 0; i < ceil_div(S::kTokens, S::kWarps); ++i) {
+      float sum = 0;
+#pragma unroll
+      for (int v = 0; v < kSquareVecs; ++v)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum += squares[i][v][e];
+      sum = warp_reduce<Sum>(sum);
+      if (lane_ == 0 && squares_token(i) < S::kTokens) shared_.squares[squares_token(i)][0] = sum;
+    }
   }
   __device__ __forceinline__ Vec<T, 8> load_vector(int token, int column) const {
     const T* const row = static_cast<const T*>(args_.x) + token * S::kIn;
