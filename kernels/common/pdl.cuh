@@ -8,7 +8,7 @@
 
 namespace warptune {
 
-/// Whether a kernel may start before its inputs are there.
+/// Whether the architecture has it: a kernel may start before its inputs are there.
 #if __CUDA_ARCH__ >= 900
 inline constexpr bool kHasPdl = true;
 #else

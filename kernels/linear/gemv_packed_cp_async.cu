@@ -2,8 +2,8 @@
 // Grid: persistent blocks, whose warps split K; a work tile is kTiles tiles of 16 rows.
 // Loads: every warp has a pipeline of its own of kStages stages, which continues across work tiles: a block
 //   of weights of each row, with scales and zero points. No warp waits for another's copies. Stages of at
-//   most half of the work are filled before pdl_wait(), the others when x is on its way. A warp that has
-//   issued its last copy prefetches its part of the next GEMM's weights to the L2.
+//   most half of the work are filled before pdl_wait(), the others, and all before sm_90, when x is on its
+//   way. A warp that has issued its last copy prefetches its part of the next GEMM's weights to the L2.
 // Products: packed_dot.cuh.
 // Sync: one barrier per work tile, when the warps have stored their sums in one of two buffers.
 // `in` is a multiple of the columns of a block of weights.

@@ -53,7 +53,7 @@ struct StreamingEpilogue {
   const typename S::Args& args;
   const float* const scales;                       // with kRmsScale: of each token from first_token on
   const int tile_out, lane;                        // the first output of the work tile
-  const int first_token = 0, tokens = S::kTokens;  // the first of the lanes, and those of the problem
+  const int first_token = 0, tokens = S::kTokens;  // the first of the kN, and those of the problem
 
   __device__ __forceinline__ int token(int v) const {
     return first_token + 16 * v + lane % 4 / 2 * 8 + lane / 4;
@@ -181,8 +181,8 @@ struct StreamingResidual {
   }
 };
 
-/// Split K: adds the partial sums [token][row] of the warpgroups and blocks of a cluster that split it, each
-/// block a part of the vectors.
+/// Split K: adds the partial sums [token][row] of the blocks of a cluster that split it, each block a part of
+/// the vectors.
 template <class S>
 class StreamingSplitEpilogue {
   using T = typename S::T;
@@ -267,22 +267,19 @@ class StreamingSplitEpilogue {
     for (int j = 0; j < 8; ++j) y[j] += values[j];
   }
   __device__ __forceinline__ Vec<float, 8> sum(int at) const {
-    constexpr int kParts = S::kClusterK * S::kWarpgroupsK;
-    float4 parts[kParts][2];
+    float4 parts[S::kClusterK][2];
 #pragma unroll
-    for (int k = 0; k < kParts; ++k)
+    for (int k = 0; k < S::kClusterK; ++k)
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float* const from = partial_ + k % S::kWarpgroupsK * (S::kN * S::kPitch) + at;
-        parts[k][half] = cluster_load(reinterpret_cast<const float4*>(from) + half,
-                                      k / S::kWarpgroupsK * S::kClusterM + rank_m_);
-      }
+      for (int half = 0; half < 2; ++half)
+        parts[k][half] =
+            cluster_load(reinterpret_cast<const float4*>(partial_ + at) + half, k * S::kClusterM + rank_m_);
     Vec<float, 8> y;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float4 total = parts[0][half];
 #pragma unroll
-      for (int k = 1; k < kParts; ++k) {
+      for (int k = 1; k < S::kClusterK; ++k) {
         const float4 p = parts[k][half];
         total.x += p.x, total.y += p.y, total.z += p.z, total.w += p.w;
       }

@@ -150,7 +150,7 @@ struct StreamingConsumer {
       keys.write(args, shared.stages, lane);
     }
   }
-  /// The block's only work tile, with split K by an exchange of sums.
+  /// The block's only work tile, with split K (split_k_exchange.cuh).
   __device__ __forceinline__ void run_split(const typename S::Args& args,
                                             typename SplitKExchange<S>::Inbox& inbox) {
     using Exchange = SplitKExchange<S>;
@@ -175,12 +175,12 @@ struct StreamingConsumer {
       epilogue.store(total[0][m], total[S::kMatrices - 1][m], residual, keys, first_output(m));
     }
   }
-  /// Partial sums of the block's only work tile, to the memory of the stages: [kWarpgroupsK][token][row].
+  /// Partial sums of the block's only work tile, to the memory of the stages: [token][row].
   __device__ __forceinline__ void store_partial(const typename S::Args& args) {
     S::Mainloop::run(*this, args);
     wait_sums();
     named_barrier_sync(1, S::kConsumers);  // all wgmma of the block have read their stages
-    float* const partial = reinterpret_cast<float*>(shared.stages) + rank_k() * S::kN * S::kPitch;
+    float* const partial = reinterpret_cast<float*>(shared.stages);
 #pragma unroll
     for (int m = 0; m < S::kSubtiles; ++m) {
       const int output = first_output(m) + lane / 4;
