@@ -133,6 +133,21 @@ TEST(TileTable, OneTokenOnPackedWeightsTakesAGemv) {
       EXPECT_EQ(first(weights, group, 0, arch), "gemv_packed_cp_async") << weights << " " << arch;
 }
 
+TEST(TileTable, EightTokensOnFourBitsTakeTheGemvWhereXFits) {
+  const auto first = [](int in, int weights, int group, const char* arch) {
+    const Assignment dims{{"tokens", 8}, {"in", in}, {"out", 12288}, {"weights", weights}, {"group", group}};
+    const auto tiles =
+        ops().default_tiles(find_op("linear").op.problem(dims, DType::bf16), known_device(arch));
+    return tiles.empty() ? "none" : tiles[0].variant->name;
+  };
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    EXPECT_EQ(first(4096, kWeightsInt4, 128, arch), "gemv_packed_cp_async") << arch;
+    EXPECT_EQ(first(4096, kWeightsQ4K, 32, arch), "gemv_packed_cp_async") << arch;
+  }
+  EXPECT_EQ(first(14336, kWeightsInt4, 128, "sm_80"), "mma_packed_cp_async");
+  EXPECT_EQ(first(14336, kWeightsInt4, 128, "sm_90a"), "gemv_packed_bulk_copy");
+}
+
 TEST(TileTable, PromptsTakeWgmmaWhereNoLibraryDoes) {
   const auto first = [](std::int64_t tokens, std::int64_t epilogue, std::string_view variant = {}) {
     const Assignment dims{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"epilogue", epilogue}};
