@@ -184,8 +184,8 @@ std::vector<Tile> tile_rows() {
       // Quantized weights
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights in [int8, fp8, q6_k]",
            "blocks_per_sm<=2 warps<=16 tiles=1 stages<=4 cluster_k=1 pdl<=1", quantized_h200),
-      tile("linear", "gemv_packed_cp_async",
-           "tokens <= 8 && weights in [int4, q4_k] && in * tokens <= 65536", packed_gemv, quantized_h200),
+      tile("linear", "gemv_packed_cp_async", "tokens <= 8 && weights in [int4, q4_k] && in * tokens <= 65536",
+           packed_gemv, quantized_h200),
       tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens <= 8",
            "blocks_per_sm=1 warps<=16 tiles=1 stages<=6 cluster_k<=in*tokens>65536?2:1 pdl<=1",
            quantized_h200),

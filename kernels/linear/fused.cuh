@@ -190,4 +190,33 @@ __device__ __forceinline__ float add_squares(float sum, unsigned pair) {
   return fmaf(v[0], v[0], fmaf(v[1], v[1], sum));
 }
 
+/// Prologue rms_scale: the sums of squares of a token, which the GEMM before has stored. A warp loads them
+/// early, and adds them when they have come.
+template <int kIn>
+class TokenSquares {
+ public:
+  /// `is_valid`: whether the token exists; else the sum is 0.
+  __device__ __forceinline__ void load(const float* squares, int token, bool is_valid) {
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) {
+      const int i = j * 32 + static_cast<int>(threadIdx.x) % 32;
+      values_[j] = {};
+      if (is_valid && i < kVectors) values_[j] = load_vec<4>(squares + (token * kVectors + i) * 4);
+    }
+  }
+  /// The sum, in every lane.
+  __device__ __forceinline__ float sum() const {
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j)
+      sum += (values_[j][0] + values_[j][1]) + (values_[j][2] + values_[j][3]);
+    return warp_reduce<Sum>(sum);
+  }
+
+ private:
+  static_assert(kIn % (4 * kSquaresGroup) == 0);
+  static constexpr int kVectors = kIn / kSquaresGroup / 4, kPerLane = ceil_div(kVectors, 32);
+  Vec<float, 4> values_[kPerLane];
+};
+
 }  // namespace warptune

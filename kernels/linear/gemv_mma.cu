@@ -183,7 +183,7 @@ class GemvConsumer {
       if (lane_ % (4 * S::kSplits) == 0) shared_.squares[token][warp_] = squares;
       if constexpr (kScalesBeforeRounding<T>) scale_x(token);
     }
-    if constexpr (S::kRmsScale) load_squares();
+    if constexpr (S::kRmsScale) squares_.load(args_.squares, warp_, warp_ < S::kTokens);
   }
   __device__ __forceinline__ void run() {
     const GemvWork<S> work;
@@ -219,8 +219,6 @@ class GemvConsumer {
   using Mma = typename S::Mma;
   using Keys = BlockKeys<T, S::kOut, S::kEpilogue, S::kTokens>;
   using Sums = float[S::kMmas][4];
-  static constexpr int kSquares = S::kIn / kSquaresGroup / 4;  // vectors of a token
-  static constexpr int kLaneSquares = S::kRmsScale ? ceil_div(kSquares, 32) : 1;
   struct Weights {
     uint4 fragments[S::kFragments];
   };
@@ -253,23 +251,9 @@ class GemvConsumer {
       for (int j = 0; j < 4; ++j) x[j] = scale_pairs<T>(x[j], norm[j], scale);
     });
   }
-  /// The squares of x that the GEMM before has left: warp t adds those of token t, in the first work tile,
-  /// since they arrive after x.
-  __device__ __forceinline__ void load_squares() {
-#pragma unroll
-    for (int j = 0; j < kLaneSquares; ++j) {
-      const int i = j * 32 + lane_;
-      squares_[j] = {};
-      if (warp_ < S::kTokens && i < kSquares)
-        squares_[j] = load_vec<4>(args_.squares + (warp_ * kSquares + i) * 4);
-    }
-  }
+  /// Warp t adds the squares of token t, in the first work tile, since they arrive after x.
   __device__ __forceinline__ void store_squares() {
-    float sum = 0;
-#pragma unroll
-    for (int j = 0; j < kLaneSquares; ++j)
-      sum += (squares_[j][0] + squares_[j][1]) + (squares_[j][2] + squares_[j][3]);
-    sum = warp_reduce<Sum>(sum);
+    const float sum = squares_.sum();
     if (lane_ < S::kWarps) shared_.squares[warp_][lane_] = lane_ == 0 ? sum : 0;
   }
 
@@ -387,7 +371,7 @@ class GemvConsumer {
   const Args& args_;
   const int lane_, warp_;
   uint4 x_[S::kTiles][S::kWarpFragments], norm_[S::kNorm ? S::kTiles : 1][S::kWarpFragments];
-  Vec<float, 4> squares_[kLaneSquares];
+  TokenSquares<S::kRmsScale ? S::kIn : kSquaresGroup * 4> squares_;
   PipelineState<S::kStages> state_;
 };
 

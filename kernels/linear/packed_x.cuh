@@ -61,8 +61,8 @@ class WarpActivations {
   /// memory serves after the first of these loads.
   template <class Then>
   __device__ __forceinline__ void load(int begin, const Then& then) {
-    GroupSquares group_squares;
-    if constexpr (S::kRmsScale) load_squares(group_squares);
+    Squares token_squares;
+    if constexpr (S::kRmsScale) load_squares(token_squares);
     if constexpr (S::kNorm && kScalesBeforeRounding<T>) {
       load_vectors<true, false>(begin, then);
       named_barrier_sync(1, S::kThreads);
@@ -70,19 +70,19 @@ class WarpActivations {
     } else {
       load_vectors<S::kNorm, true>(begin, then);
     }
-    if constexpr (S::kRmsScale) store_squares(group_squares);
+    if constexpr (S::kRmsScale) store_squares(token_squares);
     __syncwarp();
     if constexpr (kSumsByMma) {
-      const auto has = [&](int i) { return S::kBlocks % S::kWarps == 0 || first_ + i * step_ < last_; };
+      const auto has_block = [&](int i) { return S::kBlocks % S::kWarps == 0 || first_ + i * step_ < last_; };
 #pragma unroll 1
       for (int i = 0; i < kWarpBlocks; i += 2) {  // the products of two blocks overlap
         ColumnSums sums[2];
 #pragma unroll
         for (int j = 0; j < 2; ++j)
-          if (i + j < kWarpBlocks && has(i + j)) add_columns(sums[j], first_ + (i + j) * step_);
+          if (i + j < kWarpBlocks && has_block(i + j)) add_columns(sums[j], first_ + (i + j) * step_);
 #pragma unroll
         for (int j = 0; j < 2; ++j)
-          if (i + j < kWarpBlocks && has(i + j)) store_sums(sums[j], first_ + (i + j) * step_);
+          if (i + j < kWarpBlocks && has_block(i + j)) store_sums(sums[j], first_ + (i + j) * step_);
       }
       __syncwarp();
     }
@@ -113,7 +113,7 @@ class WarpActivations {
   static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
                        kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);
   /// Whether each lane has all of its kVecs vectors.
-  static constexpr bool kFull = S::kBlocks % S::kWarps == 0 && kWarpBlocks * kBlockVecs % 32 == 0;
+  static constexpr bool kHasAllVectors = S::kBlocks % S::kWarps == 0 && kWarpBlocks * kBlockVecs % 32 == 0;
   /// Vectors of a lane whose loads are in flight, of four registers each.
   static constexpr int kBatch = min_of(kVecs * S::kTokens, S::kActOrder ? 4 : S::kWarps > 8 ? 8 : 16);
   /// Shuffles add x while it is loaded: least latency. From 5 tokens on products with ones are faster; one
@@ -137,33 +137,20 @@ class WarpActivations {
     return rsqrtf(squares / S::kIn + args_.eps);
   }
   // With rms_scale warp w adds the sums of squares of token w, of w + kWarps and so on.
-  static constexpr int kSquareVecs = ceil_div(S::kIn / kSquaresGroup, 4 * 32);  // per lane and token
-  using GroupSquares = Vec<float, 4>[S::kRmsScale ? ceil_div(S::kTokens, S::kWarps) : 1][kSquareVecs];
+  static constexpr int kWarpTokens = ceil_div(S::kTokens, S::kWarps);
+  using Squares = TokenSquares<S::kIn>[S::kRmsScale ? kWarpTokens : 1];
   static __device__ __forceinline__ int squares_token(int i) {
     return static_cast<int>(threadIdx.x / 32) + i * S::kWarps;
   }
-  __device__ __forceinline__ void load_squares(GroupSquares& squares) const {
-    constexpr int kGroups = S::kIn / kSquaresGroup;
-    static_assert(!S::kRmsScale || kGroups % 4 == 0);
+  __device__ __forceinline__ void load_squares(Squares& squares) const {
 #pragma unroll
-    for (int i = 0; i < ceil_div(S::kTokens, S::kWarps); ++i)
-#pragma unroll
-      for (int v = 0; v < kSquareVecs; ++v) {
-        const int group = (lane_ + 32 * v) * 4;
-        squares[i][v] = {};
-        if (squares_token(i) < S::kTokens && group < kGroups)
-          squares[i][v] = load_vec<4>(args_.squares + squares_token(i) * kGroups + group);
-      }
+    for (int i = 0; i < kWarpTokens; ++i)
+      squares[i].load(args_.squares, squares_token(i), squares_token(i) < S::kTokens);
   }
-  __device__ __forceinline__ void store_squares(const GroupSquares& squares) const {
+  __device__ __forceinline__ void store_squares(const Squares& squares) {
 #pragma unroll
-    for (int i = 0; i < ceil_div(S::kTokens, S::kWarps); ++i) {
-      float sum = 0;
-#pragma unroll
-      for (int v = 0; v < kSquareVecs; ++v)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum += squares[i][v][e];
-      sum = warp_reduce<Sum>(sum);
+    for (int i = 0; i < kWarpTokens; ++i) {
+      const float sum = squares[i].sum();
       if (lane_ == 0 && squares_token(i) < S::kTokens) shared_.squares[squares_token(i)][0] = sum;
     }
   }
@@ -216,17 +203,17 @@ class WarpActivations {
         const int j = (first + i) / S::kTokens, t = (first + i) % S::kTokens;
         if (first + i >= kCount) break;
         const int column = vector(j);
-        const bool is_valid = kFull || column < S::kPartIn;
-        const float counts = is_valid ? 1.0f : 0.0f;
+        const bool is_valid = kHasAllVectors || column < S::kPartIn;
+        const float mask = is_valid ? 1.0f : 0.0f;
         if constexpr (kSquares) {
           const auto v = to_float(x[i]);
 #pragma unroll
-          for (int e = 0; e < 8; ++e) squares[t] = fmaf(counts * v[e], v[e], squares[t]);
+          for (int e = 0; e < 8; ++e) squares[t] = fmaf(mask * v[e], v[e], squares[t]);
         }
         if constexpr (!kStores) continue;
         const auto y = scaled(x[i], j, t);
         if (is_valid) store_vec<8>(&shared_.x[t][column], y);
-        if constexpr (kSumsByShuffles) total[t] += counts * store_sum(to_float(y), t, column);
+        if constexpr (kSumsByShuffles) total[t] += mask * store_sum(to_float(y), t, column);
       }
     }
     if constexpr (kSquares) {

@@ -7,7 +7,7 @@
 #include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/common/wgmma.cuh"
-#include "kernels/linear/split_k_exchange.cuh"
+#include "kernels/linear/split_k_reduction.cuh"
 #include "kernels/linear/streaming_epilogue.cuh"
 
 namespace warptune {
@@ -150,13 +150,13 @@ struct StreamingConsumer {
       keys.write(args, shared.stages, lane);
     }
   }
-  /// The block's only work tile, with split K (split_k_exchange.cuh).
+  /// The block's only work tile, with split K (split_k_reduction.cuh).
   __device__ __forceinline__ void run_split(const typename S::Args& args,
-                                            typename SplitKExchange<S>::Inbox& inbox) {
-    using Exchange = SplitKExchange<S>;
+                                            typename SplitKReduction<S>::ReceiveBuffer& buffer) {
+    using Reduction = SplitKReduction<S>;
     using Owned = OwnedTokens<S>;
-    const int part = work.rank_k * S::kWarpgroupsK + rank_k(), first_token = part * Owned::kN;
-    const bool is_owner = part < Exchange::kOwners;
+    const int split = work.rank_k * S::kWarpgroupsK + rank_k(), first_token = split * Owned::kN;
+    const bool is_owner = split < Reduction::kOwners;
     const StreamingEpilogue<Owned> epilogue{args, scales_of<S>(shared) + first_token, work.tile * S::kOutputs,
                                             lane, first_token};
     StreamingKeys<Owned> keys;
@@ -164,11 +164,11 @@ struct StreamingConsumer {
     if (is_owner) residual.load(epilogue, first_output(0));
     S::Mainloop::run(*this, args);
     wait_sums();
-    Exchange::send(sum, inbox, part, index, work.rank_m);
+    Reduction::send(sum, buffer, split, index, work.rank_m);
     wait_scales<S>();
     if (!is_owner) return;
-    typename Exchange::OwnSums total;
-    Exchange::receive(total, sum, inbox, part);
+    typename Reduction::OwnSums total;
+    Reduction::receive(total, sum, buffer, split);
 #pragma unroll
     for (int m = 0; m < S::kSubtiles; ++m) {
       if (m > 0) residual.load(epilogue, first_output(m));

@@ -8,7 +8,7 @@
 //   about 80 cycles. Half of the stages have weights before pdl_wait(); memory serves x after them.
 //   Consumers load zero points, and scales of blocks of fp8, from the L2.
 // Split K: by kClusterK blocks of a cluster, and by kWarpgroupsK warpgroups of a block, each with its part of
-//   the columns of a stage; split_k_exchange.cuh adds the sums.
+//   the columns of a stage; split_k_reduction.cuh adds the sums.
 // Arithmetic: wgmma_packed_mainloop.cuh.
 // Act-order: permute_columns.cu writes x to the workspace, whose tensor map takes the place of that of x.
 // Wins: 9 tokens and more on most shapes.
@@ -88,7 +88,7 @@ struct PackedWgmma {
 
   struct Storage {
     unsigned char stages[kStages * kStageBytes];
-    [[no_unique_address]] typename SplitKExchange<PackedWgmma>::OptionalInbox inbox;
+    [[no_unique_address]] typename SplitKReduction<PackedWgmma>::OptionalBuffer received;
     Mbarrier full[kStages], empty[kStages];
   };
 };
@@ -150,7 +150,7 @@ struct PackedProducer {
       tma_prefetch_descriptor(x_map);
       for (int i = 0; i < S::kStages; ++i)
         mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * S::kWarpgroups * S::kClusterM);
-      shared.inbox.init();
+      shared.received.init();
       mbarrier_init_fence();
     }
     const auto first = state;
@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
       consumer.run(args);
       if constexpr (S::kArgmax) write_ids<T, kOut, S::kConsumers>(args);
     } else {
-      consumer.run_split(args, shared.inbox);
+      consumer.run_split(args, shared.received);
     }
   }
   // No block exits while another arrives at its barriers. An arrival completes later than its instruction, so

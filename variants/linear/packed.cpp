@@ -290,20 +290,20 @@ Variant wgmma_packed() {
             "1024 * ceil_div(2 * tile_k * tile_tokens + rows * tile_k * 64 // block_columns + "
             "rows_per_output * 128 * ceil_div(outputs * slot_scale_bytes, 1024), 1024)",
             "bytes of a stage"},
-           {"parts", "warpgroups_k * cluster_k", "warpgroups that share an m64 tile"},
-           {"owners", "tile_tokens % (16 * parts) == 0 ? parts : 1", "parts that own tokens"},
-           {"inbox_bytes",
-            "parts == 1 ? 0 : 16 + (parts - 1) * 256 * subtiles * rows_per_output * tile_tokens // owners * "
+           {"splits", "warpgroups_k * cluster_k", "warpgroups that share an m64 tile and split K"},
+           {"owners", "tile_tokens % (16 * splits) == 0 ? splits : 1", "splits that add sums of tokens"},
+           {"receive_bytes",
+            "splits == 1 ? 0 : 16 + (splits - 1) * 256 * subtiles * rows_per_output * tile_tokens // owners "
+            "* "
             "(owners > 1 ? warpgroups_k : 1)",
-            "bytes for the sums of other parts"},
+            "bytes for the sums of other splits"},
            {"shared_bytes",
-            "stages * (stage_bytes + 16) + inbox_bytes + (adds_squares ? 4 * tile_tokens : 0)",
+            "stages * (stage_bytes + 16) + receive_bytes + (adds_squares ? 4 * tile_tokens : 0)",
             "bytes of PackedWgmma's storage"},
            {"blocks", "ceil_div(tiles, cluster_m) * cluster_k * cluster_m * token_tiles",
             "blocks that have work"},
-           {"splits_k", "parts > 1", "whether warpgroups or blocks split K"},
            // With split K a block has one work tile, also where a second wave is needed.
-           {"is_persistent", "!splits_k && persistent", "whether a block takes several work tiles"},
+           {"is_persistent", "splits == 1 && persistent", "whether a block takes several work tiles"},
            {"permute_threads", "32 * min(32, ceil_div(in, 256))",
             "threads of a block that permutes a row of x, 8 columns each or more"}},
       .constraints =
@@ -323,9 +323,9 @@ Variant wgmma_packed() {
            // A thread holds its residual beside its sums.
            "tokens <= 64 || epilogue != add || warpgroup_subtiles * tile_tokens <= 192",
            "tile_tokens % (8 * cluster_m) == 0", "cluster_k * cluster_m <= 4",
-           "!splits_k || (tokens <= 64 && epilogue != argmax)",
+           "splits == 1 || (tokens <= 64 && epilogue != argmax)",
            "cluster_k == 1 || stages * tile_k * cluster_k <= in",
-           "!splits_k || !persistent || tiles * cluster_k <= sms",
+           "splits == 1 || !persistent || tiles * cluster_k <= sms",
            // Nearly all SMs have work in the last wave, unless there is little.
            "rows == 64 || !persistent || tokens > 64 || tiles * cluster_k >= 0.7 * sms * ceil(tiles * "
            "cluster_k / sms)",
