@@ -75,7 +75,7 @@ class WarpActivations {
     if constexpr (kSumsByMma) {
       const auto has_block = [&](int i) { return S::kBlocks % S::kWarps == 0 || first_ + i * step_ < last_; };
 #pragma unroll 1
-      for (int i = 0; i < kWarpBlocks; i += 2) {  // the products of two blocks overlap
+      for (int i = 0; i < kWarpBlocks; i += 2) {  // the products of two blocks overlap; of all, they spill
         ColumnSums sums[2];
 #pragma unroll
         for (int j = 0; j < 2; ++j)
