@@ -241,7 +241,7 @@ class ClusterCombine {
 /// A consumer warp.
 template <class S, class P>
 __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typename P::Storage& shared,
-                                        const WarpActivations<S>& x) {
+                                        WarpActivations<S>& x) {
   StageReader<S, P> pipeline(shared);
   if constexpr (S::kClusterK == 1) {
     multiply_tiles<S>(args, shared.partials, x, pipeline);
@@ -249,7 +249,7 @@ __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typenam
     const PackedWork<S> work;
     ClusterCombine<S> combine(shared, work);
     for (int n = 0; n < work.count; ++n) {
-      multiply_tile<S>(shared.partials[n % 2], x, pipeline);
+      multiply_tile(shared.partials, x, pipeline, n);
       for (int i = first_result<S>(n); i < S::kResults; i += S::kThreads)
         combine.give(n, i, add_partials<S>(shared.partials[n % 2], i));
       combine.end_tile(args, n);

@@ -76,14 +76,7 @@ struct SuperSums {
 template <class S>
 class PackedAccumulator {
  public:
-  __device__ __forceinline__ explicit PackedAccumulator(const WarpActivations<S>& x) : x_(x) {
-#pragma unroll
-    for (int t = 0; t < S::kTiles; ++t)
-#pragma unroll
-      for (int n = 0; n < S::kTokenTiles; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sums_[t][n][i] = x.start[n][i];
-  }
+  __device__ __forceinline__ explicit PackedAccumulator(const WarpActivations<S>& x) : x_(x) {}
   /// Adds weights * x of block `block` of the columns in shared memory. `parity`: the warp's blocks have 0
   /// and 1 alternately.
   __device__ __forceinline__ void add(const PackedBlock<S> (&weights)[S::kTiles][2], int block,
@@ -151,11 +144,20 @@ class PackedAccumulator {
     if constexpr (kOffsets) super_sums.add_to(sums_, weights);
   }
   /// The sums after the last block.
-  __device__ __forceinline__ const PackedSums<S>& finish() const { return sums_; }
+  __device__ __forceinline__ const PackedSums<S>& finish() {
+    if constexpr (S::kDirect && S::Word::kIntegers)
+#pragma unroll
+      for (int t = 0; t < S::kTiles; ++t)
+#pragma unroll
+        for (int n = 0; n < S::kTokenTiles; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) sums_[t][n][i] += x_.start[n][i];
+    return sums_;
+  }
 
  private:
   const WarpActivations<S>& x_;
-  PackedSums<S> sums_;
+  PackedSums<S> sums_ = {};
 };
 
 /// With kGroupColumns: columns 0 to 3 of the products are the four groups of a block, columns 4 to 7 the

@@ -45,26 +45,46 @@ __device__ __forceinline__ void read_zeros(PackedBlock<S>& to, const signed char
     to.zeros[i] = slot[(column / max_of(S::kGroup, 1) + i) * kBlockRows + threadIdx.x % 32 / 4];
 }
 
-/// Multiplies the next work tile, of which a warp has a block of weights per step, and leaves the sums of the
-/// warps in `partials`. `pipeline`: wait() for the next stage, read() this lane's part of it, release() it.
-template <class S, class Pipeline>
-__device__ __forceinline__ void multiply_tile(PackedPartials<S>& partials, const WarpActivations<S>& x,
+/// Multiplies a work tile, of which a warp has a block of weights per step, and leaves the sums of the warps
+/// in `partials`. kLoadsX: meanwhile x comes in chunks. `pipeline`: wait() for the next stage, read() this
+/// lane's part of it, release() it.
+template <bool kLoadsX, class S, class Pipeline>
+__device__ __forceinline__ void multiply_tile(PackedPartials<S>& partials, WarpActivations<S>& x,
                                               Pipeline& pipeline) {
   using Work = PackedWork<S>;
+  using X = WarpActivations<S>;
+  constexpr int kChunks = kLoadsX ? X::kChunks : 1, kChunkSteps = kLoadsX ? X::kChunkBlocks : Work::kSteps;
+  // The scales of two stages of Q4_K exceed the registers, unless a lane has two groups; so does x.
+  constexpr int kUnroll = kLoadsX || (kHasOffsets<S::kWeights> && !S::kGroupColumns) ? 1 : 2;
   PackedAccumulator<S> sums(x);
-  // The scales of two stages of Q4_K exceed the registers, unless a lane has two groups.
-#pragma unroll kHasOffsets < S::kWeights> && !S::kGroupColumns ? 1 : 2
-  for (int step = 0; step < Work::kSteps; ++step) {
-    pipeline.wait();
-    if (Work::has_block(step)) {
-      PackedBlock<S> weights[S::kTiles][2];
-      pipeline.read(weights, step % 2);
-      sums.add(weights, Work::block(step), step % 2);
+#pragma unroll
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    if constexpr (kLoadsX) x.finish_chunk(chunk);
+    const int first = chunk * kChunkSteps, end = min_of(first + kChunkSteps, Work::kSteps);
+#pragma unroll kUnroll
+    for (int step = first; step < end; ++step) {
+      pipeline.wait();
+      if (Work::has_block(step)) {
+        PackedBlock<S> weights[S::kTiles][2];
+        pipeline.read(weights, step % 2);
+        sums.add(weights, Work::block(step), step % 2);
+      }
+      pipeline.release();
     }
-    pipeline.release();
   }
   store_partials<S>(partials, sums.finish());
   named_barrier_sync(1, S::kThreads);
+}
+
+/// Work tile `n` of a block. x may come with the first.
+template <class S, class Pipeline>
+__device__ __forceinline__ void multiply_tile(PackedPartials<S> (&partials)[2], WarpActivations<S>& x,
+                                              Pipeline& pipeline, int n) {
+  constexpr bool kChunked = WarpActivations<S>::kChunked;
+  if (kChunked && n == 0)
+    multiply_tile<kChunked>(partials[0], x, pipeline);
+  else
+    multiply_tile<false>(partials[n % 2], x, pipeline);
 }
 
 /// The first of this thread's results of work tile `n`: other warps store the outputs of the next tile.
@@ -76,7 +96,7 @@ __device__ __forceinline__ int first_result(int n) {
 /// Multiplies the work tiles of a block and stores their outputs, without a cluster.
 template <class S, class Pipeline>
 __device__ __forceinline__ void multiply_tiles(const QuantizedLinearArgs& args,
-                                               PackedPartials<S> (&partials)[2], const WarpActivations<S>& x,
+                                               PackedPartials<S> (&partials)[2], WarpActivations<S>& x,
                                                Pipeline& pipeline) {
   const PackedWork<S> work;
   constexpr int kStores = ceil_div(S::kResults, S::kThreads);
@@ -86,7 +106,7 @@ __device__ __forceinline__ void multiply_tiles(const QuantizedLinearArgs& args,
 #pragma unroll
     for (int j = 0; j < kStores; ++j)
       outputs[j] = PackedOutput<S>(args, work.tile(n) * S::kOutputs, first + j * S::kThreads);
-    multiply_tile<S>(partials[n % 2], x, pipeline);
+    multiply_tile(partials, x, pipeline, n);
 #pragma unroll
     for (int j = 0; j < kStores; ++j)
       if (outputs[j].is_valid)

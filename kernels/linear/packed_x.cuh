@@ -2,6 +2,7 @@
 // x in shared memory for the GEMVs on quantized weights (packed_dot.cuh): each warp loads the columns that it
 // multiplies, so no warp waits for another, and adds them to the sums that zero points and minima multiply.
 #include "kernels/common/mma.cuh"
+#include "kernels/common/pdl.cuh"
 #include "kernels/linear/fused.cuh"
 #include "kernels/linear/packed_weights.cuh"
 
@@ -21,8 +22,19 @@ struct ZeroRows<T, 0> {};
 /// kScalesBeforeRounding. With the prologue rms_scale the GEMM before has multiplied x.
 template <class S>
 class WarpActivations {
- public:
   using T = typename S::T;
+  static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
+                       kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);  // of a token, per lane
+  /// Whether each lane has all of its kVecs vectors.
+  static constexpr bool kHasAllVectors = S::kBlocks % S::kWarps == 0 && kWarpBlocks * kBlockVecs % 32 == 0;
+
+ public:
+  /// Whether the first work tile begins when the first chunk of x, a vector per lane and token, is there. Not
+  /// where the loads of the next chunk would spill or come after those of weights.
+  static constexpr bool kChunked = S::kTokens > 4 && S::kTokens <= 8 && S::kWarps <= 8 && kVecs > 1 &&
+                                   kHasPdl && !S::kActOrder && S::kBlockScales <= 1 &&
+                                   !(S::kNorm && kScalesBeforeRounding<T>);
+  static constexpr int kChunks = kChunked ? kVecs : 1, kChunkBlocks = 32 / kBlockVecs;
   using Groups = Vec<float, S::kXGroups>;
   /// The shared memory of all warps.
   struct alignas(16) Shared {
@@ -35,7 +47,7 @@ class WarpActivations {
   /// Shared addresses for ldmatrix, one per tile of tokens. This lane's row is 8 columns of a token, or of
   /// the last token where there are fewer; with two units the four matrices have the order 0, 2, 1, 3.
   unsigned addresses[S::kTokenTiles];
-  /// With kDirect: the initial sums of the warp.
+  /// With kDirect: what the warp adds to its sums.
   float start[S::kTokenTiles][4] = {};
 
   /// The warp has blocks `first`, `first` + `step`, ... below `last`. Loads their weights of the norm, which
@@ -58,34 +70,35 @@ class WarpActivations {
         norm_[j] = load_vec<8>(static_cast<const T*>(args.norm_weight) + min_of(vector(j), S::kPartIn - 8));
   }
   /// After pdl_wait(). `begin`: the column of x that is the first of this thread block. `then()` issues what
-  /// memory serves after the first of these loads.
+  /// memory serves after the first of these loads. With kChunked it loads the first chunk.
   template <class Then>
   __device__ __forceinline__ void load(int begin, const Then& then) {
+    begin_ = begin;
     Squares token_squares;
     if constexpr (S::kRmsScale) load_squares(token_squares);
-    if constexpr (S::kNorm && kScalesBeforeRounding<T>) {
-      load_vectors<true, false>(begin, then);
+    if constexpr (kChunked) {
+      request(0);
+      then();
+    } else if constexpr (S::kNorm && kScalesBeforeRounding<T>) {
+      load_vectors<true, false>(then);
+      store_norm_squares();
       named_barrier_sync(1, S::kThreads);
-      load_vectors<false, true>(begin, [] {});
+      load_vectors<false, true>([] {});
     } else {
-      load_vectors<S::kNorm, true>(begin, then);
+      load_vectors<S::kNorm, true>(then);
+      if constexpr (S::kNorm) store_norm_squares();
     }
     if constexpr (S::kRmsScale) store_squares(token_squares);
-    __syncwarp();
-    if constexpr (kSumsByMma) {
-      const auto has_block = [&](int i) { return S::kBlocks % S::kWarps == 0 || first_ + i * step_ < last_; };
-#pragma unroll 1
-      for (int i = 0; i < kWarpBlocks; i += 2) {  // the products of two blocks overlap; of all, they spill
-        ColumnSums sums[2];
-#pragma unroll
-        for (int j = 0; j < 2; ++j)
-          if (i + j < kWarpBlocks && has_block(i + j)) add_columns(sums[j], first_ + (i + j) * step_);
-#pragma unroll
-        for (int j = 0; j < 2; ++j)
-          if (i + j < kWarpBlocks && has_block(i + j)) store_sums(sums[j], first_ + (i + j) * step_);
-      }
-      __syncwarp();
-    }
+    if constexpr (!kChunked) finish_blocks(0, kWarpBlocks);
+  }
+  /// Makes chunk i, the warp's blocks i * kChunkBlocks and the next, ready and loads the next chunk. For all
+  /// chunks in order.
+  __device__ __forceinline__ void finish_chunk(int i) {
+    use<S::kNorm, true>(i * kBatch);
+    if (i + 1 < kChunks) request((i + 1) * kBatch);
+    if constexpr (S::kNorm)
+      if (i + 1 == kChunks) store_norm_squares();
+    finish_blocks(i * kChunkBlocks, min_of((i + 1) * kChunkBlocks, kWarpBlocks));
   }
   /// With kGroupColumns: reads the operands of fragments 2 * pair and 2 * pair + 1 of a block. Column n holds
   /// x of group n % 4 if n / 4 is `parity`, and zeros elsewhere.
@@ -110,12 +123,11 @@ class WarpActivations {
   }
 
  private:
-  static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
-                       kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);
-  /// Whether each lane has all of its kVecs vectors.
-  static constexpr bool kHasAllVectors = S::kBlocks % S::kWarps == 0 && kWarpBlocks * kBlockVecs % 32 == 0;
   /// Vectors of a lane whose loads are in flight, of four registers each.
-  static constexpr int kBatch = min_of(kVecs * S::kTokens, S::kActOrder ? 4 : S::kWarps > 8 ? 8 : 16);
+  static constexpr int kBatch = kChunked ? S::kTokens
+                                         : min_of(kVecs * S::kTokens, S::kActOrder    ? 4
+                                                                      : S::kWarps > 8 ? 8
+                                                                                      : 16);
   /// Shuffles add x while it is loaded: least latency. From 5 tokens on products with ones are faster; one
   /// adds eight tokens.
   static constexpr bool kSumsByMma = S::Word::kIntegers && S::kTokens > 4,
@@ -184,50 +196,56 @@ class WarpActivations {
     }
     return y;
   }
-  /// kSquares: stores the squares of x. kStores: stores x, with RMSNorm scaled, and its sums.
-  template <bool kSquares, bool kStores, class Then>
-  __device__ __forceinline__ void load_vectors(int begin, const Then& then) {
-    constexpr int kCount = kVecs * S::kTokens;
-    float squares[next_power_of_two(S::kTokens)] = {}, total[S::kTokens] = {};
+  /// Requests kBatch vectors of this lane from `first` on; those of a vector's tokens are adjacent. There is
+  /// no condition, so that all are requested before one is used.
+  __device__ __forceinline__ void request(int first) {
 #pragma unroll
-    for (int first = 0; first < kCount; first += kBatch) {
-      Vec<T, 8> x[kBatch];
+    for (int i = 0; i < kBatch; ++i)
+      if (first + i < kVecs * S::kTokens)
+        vectors_[i] = load_vector((first + i) % S::kTokens,
+                                  begin_ + min_of(vector((first + i) / S::kTokens), S::kPartIn - 8));
+  }
+  /// kSquares: adds their squares. kStores: stores them, with RMSNorm scaled, and their sums.
+  template <bool kSquares, bool kStores>
+  __device__ __forceinline__ void use(int first) {
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i)  // without a condition, so that all are requested before one is used
-        if (first + i < kCount)
-          x[i] = load_vector((first + i) % S::kTokens,
-                             begin + min_of(vector((first + i) / S::kTokens), S::kPartIn - 8));
-      if (first == 0) then();
+    for (int i = 0; i < kBatch; ++i) {
+      const int j = (first + i) / S::kTokens, t = (first + i) % S::kTokens;
+      if (first + i >= kVecs * S::kTokens) break;
+      const int column = vector(j);
+      const bool is_valid = kHasAllVectors || column < S::kPartIn;
+      const float mask = is_valid ? 1.0f : 0.0f;
+      if constexpr (kSquares) {
+        const auto v = to_float(vectors_[i]);
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const int j = (first + i) / S::kTokens, t = (first + i) % S::kTokens;
-        if (first + i >= kCount) break;
-        const int column = vector(j);
-        const bool is_valid = kHasAllVectors || column < S::kPartIn;
-        const float mask = is_valid ? 1.0f : 0.0f;
-        if constexpr (kSquares) {
-          const auto v = to_float(x[i]);
-#pragma unroll
-          for (int e = 0; e < 8; ++e) squares[t] = fmaf(mask * v[e], v[e], squares[t]);
-        }
-        if constexpr (!kStores) continue;
-        const auto y = scaled(x[i], j, t);
-        if (is_valid) store_vec<8>(&shared_.x[t][column], y);
-        if constexpr (kSumsByShuffles) total[t] += mask * store_sum(to_float(y), t, column);
+        for (int e = 0; e < 8; ++e) squares_[t] = fmaf(mask * v[e], v[e], squares_[t]);
       }
+      if constexpr (!kStores) continue;
+      const auto y = scaled(vectors_[i], j, t);
+      if (is_valid) store_vec<8>(&shared_.x[t][column], y);
+      if constexpr (kSumsByShuffles) total_[t] += mask * store_sum(to_float(y), t, column);
     }
-    if constexpr (kSquares) {
-      const float sum = warp_reduce_rows<Sum>(squares);
-      if (lane_ < S::kTokens) shared_.squares[lane_][threadIdx.x / 32] = sum;
+  }
+  template <bool kSquares, bool kStores, class Then>
+  __device__ __forceinline__ void load_vectors(const Then& then) {
+#pragma unroll
+    for (int first = 0; first < kVecs * S::kTokens; first += kBatch) {
+      request(first);
+      if (first == 0) then();
+      use<kSquares, kStores>(first);
     }
     if constexpr (kStores && kSumsByShuffles && S::kDirect)
 #pragma unroll
       for (int t = 0; t < S::kTokens; ++t) {
-        const float sum = warp_reduce<Sum>(total[t]);
+        const float sum = warp_reduce<Sum>(total_[t]);
 #pragma unroll
         for (int i = 0; i < 4; ++i)
           if (token(t / 8, i) == t) start[t / 8][i] = sum;
       }
+  }
+  __device__ __forceinline__ void store_norm_squares() {
+    const float sum = warp_reduce_rows<Sum>(squares_);
+    if (lane_ < S::kTokens) shared_.squares[lane_][threadIdx.x / 32] = sum;
   }
   /// Returns the sum of a vector of x. Without kDirect it adds those of adjacent lanes, which belong to the
   /// same group, and stores the sum of the group.
@@ -248,6 +266,23 @@ class WarpActivations {
   /// Sums of the columns of a block, of both tokens of this lane in each tile of eight.
   using ColumnSums = float[S::kTokenTiles][2][S::kXGroups];
 
+  /// Makes the warp's blocks `i` up to `end` visible to its lanes, and adds their columns.
+  __device__ __forceinline__ void finish_blocks(int i, int end) {
+    __syncwarp();
+    if constexpr (!kSumsByMma) return;
+    const auto has_block = [&](int i) { return S::kBlocks % S::kWarps == 0 || first_ + i * step_ < last_; };
+#pragma unroll 1
+    for (; i < end; i += 2) {  // the products of two blocks overlap; of all, they spill
+      ColumnSums sums[2];
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        if (i + j < end && has_block(i + j)) add_columns(sums[j], first_ + (i + j) * step_);
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        if (i + j < end && has_block(i + j)) store_sums(sums[j], first_ + (i + j) * step_);
+    }
+    __syncwarp();
+  }
   /// Adds the columns of a block, from shared memory, by products with ones. Several chains hide the latency.
   __device__ __forceinline__ void add_columns(ColumnSums& sums, int block) const {
     constexpr int kChains = max_of(S::kXGroups, S::kFragments / 2), kGroupChains = kChains / S::kXGroups;
@@ -294,7 +329,10 @@ class WarpActivations {
   const QuantizedLinearArgs& args_;
   const int lane_ = threadIdx.x % 32, first_, last_, step_;
   unsigned zero_address_ = 0;
+  int begin_ = 0;
   Vec<T, 8> norm_[S::kNorm ? kVecs : 1] = {};
+  Vec<T, 8> vectors_[kBatch];  // in flight
+  float squares_[next_power_of_two(S::kTokens)] = {}, total_[S::kTokens] = {};
 };
 
 }  // namespace warptune
