@@ -205,12 +205,14 @@ class TokenSquares {
     }
   }
   /// The sum, in every lane.
-  __device__ __forceinline__ float sum() const {
+  __device__ __forceinline__ float sum() const { return warp_reduce<Sum>(lane_sum()); }
+  /// This lane's part of it.
+  __device__ __forceinline__ float lane_sum() const {
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < kPerLane; ++j)
       sum += (values_[j][0] + values_[j][1]) + (values_[j][2] + values_[j][3]);
-    return warp_reduce<Sum>(sum);
+    return sum;
   }
 
  private:

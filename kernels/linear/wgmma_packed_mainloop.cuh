@@ -28,6 +28,13 @@ class PackedMainloop {
   using Converter = GroupConverter<T, S::kWeights, S::kZeros>;
   /// Operands: one is converted while wgmma reads the other.
   static constexpr int kBuffers = !S::kScalesSums && S::kBatches % 2 == 0 ? 2 : 1;
+  /// Stages that are multiplied without a pause of the tensor cores: ptxas serializes wgmma that is in flight
+  /// across iterations of a loop. With eight bits, and for prompts, more than one gain nothing.
+  static constexpr int kUnrolledStages =
+      kBuffers == 2 && weight_bits(S::kWeights) == 4 && S::kTokens != 0 ? 4 : 1;
+  static constexpr bool kHasRemainder = S::kSteps % (S::kClusterK * kUnrolledStages) != 0;
+  /// Whether each iteration begins with stage 0, so that addresses are constants.
+  static constexpr bool kFixedStages = !kHasRemainder && kUnrolledStages % S::kStages == 0;
 
   /// A lane's part of a block of weights in two slots.
   struct Block {
@@ -47,8 +54,11 @@ class PackedMainloop {
 #pragma unroll
         for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] = 0;
     load_first_block(work().first_step);
-    int last = 0;
-    for (int step = work().first_step; step < work().end_step; ++step) last = multiply_stage(step);
+    int last = 0, step = work().first_step;
+    for (; step + kUnrolledStages <= work().end_step; step += kUnrolledStages)
+      last = multiply_stages<kUnrolledStages>(step);
+    if constexpr (kHasRemainder)
+      for (; step < work().end_step; ++step) last = multiply_stages<1>(step);
     consumer_.wait_sums();
     if constexpr (kHasRowScales<S::kWeights, S::kGroup> || S::kConvertsScaled)
 #pragma unroll
@@ -161,17 +171,25 @@ class PackedMainloop {
     mbarrier_wait(&consumer_.shared.full[state.index], state.phase);
     load_block(0, step, consumer_.shared.stages + state.index * S::kStageBytes);
   }
-  /// Returns the stage; the last of a work tile is not released.
-  __device__ __forceinline__ int multiply_stage(int step) {
-    const int index = consumer_.state.index;
-    const unsigned char* const stage = consumer_.shared.stages + index * S::kStageBytes;
-    const unsigned x = shared_address(stage) + first_block() * (S::kColumns / 64) * S::kXColumnTile;
-    const unsigned long long descriptor = wgmma_descriptor_swizzle_128b(x);
-    const bool is_first = step == work().first_step, is_last = step + 1 == work().end_step;
-    consumer_.state.advance();
+  /// Multiplies kCount stages from `step` on. Returns the last; the last of a work tile is not released.
+  template <int kCount>
+  __device__ __forceinline__ int multiply_stages(int step) {
+    constexpr int kCountBatches = kCount * S::kBatches;
+    const bool is_first = step == work().first_step, is_last = step + kCount == work().end_step;
+    int index = 0;
+    unsigned long long descriptor = 0;
 #pragma unroll
-    for (int i = 0; i < S::kBatches; ++i) {
-      auto& a = a_[i % kBuffers];
+    for (int n = 0; n < kCountBatches; ++n) {
+      const int i = n % S::kBatches, previous = index;
+      if (i == 0) {
+        if constexpr (kFixedStages) consumer_.state.index = n / S::kBatches % S::kStages;
+        index = consumer_.state.index;
+        consumer_.state.advance();
+        const unsigned x = shared_address(consumer_.shared.stages + index * S::kStageBytes) +
+                           first_block() * (S::kColumns / 64) * S::kXColumnTile;
+        descriptor = wgmma_descriptor_swizzle_128b(x);
+      }
+      auto& a = a_[n % kBuffers];
       convert(i, a);
       auto& to = S::kScalesSums ? batch_sum_ : sum_of(tile(i));
       warpgroup_fence_operand(to);
@@ -180,22 +198,26 @@ class PackedMainloop {
 #pragma unroll
       for (int f = 0; f < S::kBatchFragments; ++f) {
         const int k = fragment(i) + f;
-        const bool accumulate = f > 0 || (!S::kScalesSums && (!begins_tile(i) || !is_first));
+        const bool accumulate =
+            f > 0 || (!S::kScalesSums && (n >= S::kBatches || !begins_tile(i) || !is_first));
         wgmma<T, S::kN, false>(
             to, a[f], wgmma_descriptor_advance(descriptor, k / 4 * S::kXColumnTile + k % 4 * 32), accumulate);
       }
       warpgroup_commit_batch();
       [[maybe_unused]] const auto scales = block_.scales[0], scales8 = block_.scales[1];
-      if (i + 1 == S::kBatches) {
-        if (!is_last) load_first_block(step + 1);
+      if (n + 1 == kCountBatches) {
+        if (!is_last) load_first_block(step + kCount);
+      } else if (i + 1 == S::kBatches) {
+        load_first_block(step + n / S::kBatches + 1);
       } else if (part(i + 1) == 0) {
-        load_block(i + 1, step, stage);
+        load_block(i + 1, step + n / S::kBatches, consumer_.shared.stages + index * S::kStageBytes);
       }
-      if (kBuffers == 1 || i + 1 == S::kBatches)
+      if (kBuffers == 1 || n + 1 == kCountBatches)
         warpgroup_wait<0>();
       else
         warpgroup_wait<1>();
-      warpgroup_fence_operand(a_[(i + 1) % kBuffers]);  // wgmma reads it until then
+      if (n > 0 && i == 0) release(previous);
+      warpgroup_fence_operand(a_[(n + 1) % kBuffers]);  // wgmma reads it until then
       if constexpr (S::kScalesSums) {
         warpgroup_fence_operand(to);
         const int at = scale_of(part(i) * S::kBatchColumns);
