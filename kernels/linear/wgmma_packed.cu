@@ -4,9 +4,9 @@
 // Grid, roles, sync, multicast of x, epilogues: as wgmma_streaming.cu (streaming_wgmma.cuh). With kTokens 0 a
 //   work tile is kRows weight rows x kN tokens, for prompts.
 // Pipeline: kStages stages of kTileK columns: x in column tiles of 64 columns with the 128-byte swizzle, then
-//   weights as they are packed, and their scales. A bulk copy per slot would bind: a thread issues one in
-//   about 80 cycles. Half of the stages have weights before pdl_wait(); memory serves x after them.
-//   Consumers load zero points, and scales of blocks of fp8, from the L2.
+//   weights as they are packed, and their scales. One TMA loads each, as a thread issues one in about 80
+//   cycles: a copy per slot or column tile would bind. Half of the stages have weights before pdl_wait();
+//   memory serves x after them. Consumers load zero points, and scales of blocks of fp8, from the L2.
 // Split K: by kClusterK blocks of a cluster, and by kWarpgroupsK warpgroups of a block, each with its part of
 //   the columns of a stage; split_k_reduction.cuh adds the sums.
 // Arithmetic: wgmma_packed_mainloop.cuh.
@@ -82,7 +82,7 @@ struct PackedWgmma {
   static_assert(ceil_div(kOutputs, 64) % kWarpgroupsM == 0 && kWarpgroups % kWarpgroupsK == 0 &&
                 kTileBlocks % kWarpgroupsK == 0);
   static_assert(kIn % kTileK == 0 && kTileK % kColumns == 0 && !(kZeros && kGroup == 0));
-  static_assert(kN % 16 == 0 && kN % (8 * kClusterM) == 0 && kCluster <= 8);
+  static_assert(kN % 16 == 0 && kTileK % (64 * kClusterM) == 0 && kCluster <= 8);
   static_assert(kTokens <= kN && (!kSplitsK || (kTokens != 0 && !kArgmax)));
   static_assert(!kAddRms || kOutputs % kSquaresGroup == 0);
 
@@ -206,22 +206,19 @@ struct PackedProducer {
       }
     }
   }
-  /// Loads this block's tokens of x, and ends the stage.
+  /// Loads this block's column tiles of x, and ends the stage.
   __device__ __forceinline__ void load_x(int step) {
     constexpr unsigned kMulticastMask = (1 << S::kClusterM) - 1;
-    const int token = work.rank_m * (S::kN / S::kClusterM);
+    const int first = work.rank_m * (S::kTileK / 64 / S::kClusterM), tile = work.column(step) / 64 + first;
     Mbarrier* const full = &shared.full[state.index];
-    unsigned char* const to = shared.stages + state.index * S::kStageBytes + S::kXOffset + token * 128;
+    unsigned char* const to =
+        shared.stages + state.index * S::kStageBytes + S::kXOffset + first * S::kXColumnTile;
     if (is_leader()) {
-#pragma unroll
-      for (int i = 0; i < S::kTileK / 64; ++i) {
-        const int column = work.column(step) + i * 64;
-        if constexpr (S::kClusterM == 1)
-          tma_load_2d(to + i * S::kXColumnTile, x_map, column, work.first_token() + token, full);
-        else
-          tma_load_2d_multicast(to + i * S::kXColumnTile, x_map, column, work.first_token() + token, full,
-                                static_cast<unsigned short>(kMulticastMask << work.rank_k * S::kClusterM));
-      }
+      if constexpr (S::kClusterM == 1)
+        tma_load_3d(to, x_map, 0, work.first_token(), tile, full);
+      else
+        tma_load_3d_multicast(to, x_map, 0, work.first_token(), tile, full,
+                              static_cast<unsigned short>(kMulticastMask << work.rank_k * S::kClusterM));
     }
     state.advance();
   }

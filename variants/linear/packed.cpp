@@ -238,7 +238,12 @@ Stage wgmma_packed_gemm(const char* x, const Expression& condition) {
       .condition = condition,
       .maps = {weight_map("tile_k / block_columns", "outputs / 8"),
                scale_map("slot_scale_bytes", "outputs / 8"),
-               matrix_map(x, "tokens", "tile_tokens / cluster_m")}};
+               // x in column tiles of 64 columns.
+               {.base = x,
+                .dims = {64, "tokens", "in / 64"},
+                .strides = {"2 * in", 128},
+                .box = {64, "tile_tokens", "tile_k / 64 / cluster_m"},
+                .swizzle = Swizzle::bytes_128}}};
 }
 
 Variant wgmma_packed() {
@@ -322,7 +327,7 @@ Variant wgmma_packed() {
            "registers <= (tokens > 64 ? 232 : min(255, 8 * (64 // (warpgroups + 1))))",
            // A thread holds its residual beside its sums.
            "tokens <= 64 || epilogue != add || warpgroup_subtiles * tile_tokens <= 192",
-           "tile_tokens % (8 * cluster_m) == 0", "cluster_k * cluster_m <= 4",
+           "tile_k % (64 * cluster_m) == 0", "cluster_k * cluster_m <= 4",
            "splits == 1 || (tokens <= 64 && epilogue != argmax)",
            "cluster_k == 1 || stages * tile_k * cluster_k <= in",
            "splits == 1 || !persistent || tiles * cluster_k <= sms",
