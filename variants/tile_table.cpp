@@ -209,6 +209,12 @@ std::vector<Tile> tile_rows() {
                "<=256?128:96 tile_k<=256 stages<=2 resident_x=no splits<=" + kRowsPerSm + "<=48?2:1 pdl<=1",
            quantized_sm_80),
       tile("linear", "wgmma_packed",
+           "has_wgmma && tokens > 8 && tokens <= 16 && weights in [int4, q4_k, nvfp4, mxfp4] && "
+           "in % 512 == 0 && out > 16 * sms && out <= 96 * sms",
+           "tile_tokens=16 rows=out<=64*sms?64:96 tile_k=512 stages<=6 warpgroups=4 warpgroups_k=4 "
+           "cluster_k<=out<=32*sms?2:1 cluster_m=1 persistent=1 pdl<=1",
+           quantized_h200),
+      tile("linear", "wgmma_packed",
            "has_wgmma && tokens > 8 && tokens <= 16 && out > 16 * sms && out <= 112 * sms",
            "tile_tokens=16 rows=64 tile_k<=256 stages<=3 warpgroups=1 warpgroups_k=1 "
            "cluster_k<=out<=48*sms?4:2 "
