@@ -53,7 +53,7 @@ racecheck_pipeline() {
   grep -q '^all_lanes_arrive,0,0$' "$out/racecheck_pipeline.csv" &&
     grep -q '^race,[1-9]' "$out/racecheck_pipeline.csv"
 }
-#: lessons/linear_quantized.md: what a scheduler issues beside wgmma -> wgmma_slots.csv
+#: lessons/linear_quantized_gemm.md: what a scheduler issues beside wgmma -> wgmma_slots.csv
 wgmma_slots() {
   nvcc -std=c++20 -O3 -gencode arch=compute_90a,code=sm_90a -diag-suppress 1886 -I"$root" -o "$work/wgmma_slots" \
     "$here/wgmma_slots.cu"
