@@ -151,7 +151,7 @@ class PackedAccumulator {
 #pragma unroll
         for (int n = 0; n < S::kTokenTiles; ++n)
 #pragma unroll
-          for (int i = 0; i < 4; ++i) sums_[t][n][i] += x_.start[n][i];
+          for (int i = 0; i < 4; ++i) sums_[t][n][i] += x_.direct_sums[n][i];
     return sums_;
   }
 

@@ -47,8 +47,8 @@ class WarpActivations {
   /// Shared addresses for ldmatrix, one per tile of tokens. This lane's row is 8 columns of a token, or of
   /// the last token where there are fewer; with two units the four matrices have the order 0, 2, 1, 3.
   unsigned addresses[S::kTokenTiles];
-  /// With kDirect: what the warp adds to its sums.
-  float start[S::kTokenTiles][4] = {};
+  /// With kDirect: what PackedAccumulator adds to its sums, of tokens as in PackedSums.
+  float direct_sums[S::kTokenTiles][4] = {};
 
   /// The warp has blocks `first`, `first` + `step`, ... below `last`. Loads their weights of the norm, which
   /// no kernel writes.
@@ -124,10 +124,8 @@ class WarpActivations {
 
  private:
   /// Vectors of a lane whose loads are in flight, of four registers each.
-  static constexpr int kBatch = kChunked ? S::kTokens
-                                         : min_of(kVecs * S::kTokens, S::kActOrder    ? 4
-                                                                      : S::kWarps > 8 ? 8
-                                                                                      : 16);
+  static constexpr int kMostVectors = S::kActOrder ? 4 : S::kWarps > 8 ? 8 : 16;
+  static constexpr int kBatch = kChunked ? S::kTokens : min_of(kVecs * S::kTokens, kMostVectors);
   /// Shuffles add x while it is loaded: least latency. From 5 tokens on products with ones are faster; one
   /// adds eight tokens.
   static constexpr bool kSumsByMma = S::Word::kIntegers && S::kTokens > 4,
@@ -240,7 +238,7 @@ class WarpActivations {
         const float sum = warp_reduce<Sum>(total_[t]);
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          if (token(t / 8, i) == t) start[t / 8][i] = sum;
+          if (token(t / 8, i) == t) direct_sums[t / 8][i] = sum;
       }
   }
   __device__ __forceinline__ void store_norm_squares() {
@@ -319,7 +317,7 @@ class WarpActivations {
 #pragma unroll
         for (int g = 0; g < S::kXGroups; ++g) {
           if constexpr (S::kDirect)
-            start[n][i] += sums[n][i][g], start[n][i + 2] += sums[n][i][g];
+            direct_sums[n][i] += sums[n][i][g], direct_sums[n][i + 2] += sums[n][i][g];
           else if (lane_ < 4 && token(n, i) < S::kTokens)
             shared_.sums[block][token(n, i)][g] = sums[n][i][g];
         }

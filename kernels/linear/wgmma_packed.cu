@@ -224,7 +224,8 @@ struct PackedProducer {
   }
 };
 
-/// As compute_scales(), with the squares of several tokens in flight.
+/// As compute_scales(), with the squares of several tokens in flight. (wgmma_streaming has the other until
+/// its winners are timed anew.)
 template <class S>
 __device__ __forceinline__ void compute_scales_in_batches(const QuantizedLinearArgs& args, float* scales) {
   constexpr int kBatch = S::kIn <= 4096 ? 8 : 4;
