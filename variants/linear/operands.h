@@ -25,7 +25,7 @@ inline std::vector<Variant> linear_vendor_fp8() { return {}; }
 /// The streaming tensor-core GEMM on packed weights (variants/linear/streaming_mma.cpp).
 Variant mma_packed_cp_async();
 
-/// The kernel that rounds rows of x to e4m3 in the workspace (kernels/linear/quantize_rows.cu).
+/// The kernel that rounds rows of x to e4m3 in the workspace (kernels/linear/packed/quantize_rows.cu).
 Stage quantize_rows(const Expression& pdl);
 /// Bytes of these rows and their scales.
 inline const Expression kQuantizedRows = "tokens * (in + 4)";

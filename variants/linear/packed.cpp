@@ -87,7 +87,7 @@ Variant gemv_packed_cp_async() {
                       "blocks_per_sm * warps * (stages - 1) * tiles * 1024 >= 12000",
                       "blocks_per_sm * (shared_bytes + 1536) <= shared_per_block", kPdlConstraint},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{.file = "linear/gemv_packed_cp_async.cu",
+      .stages = {{.file = "linear/packed/gemv_packed_cp_async.cu",
                   .kernel = "linear_gemv_packed_cp_async<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
                             "{epilogue}, {weights}, {group}, {zeros}, {act_order}, {blocks_per_sm}, {warps}, "
                             "{tiles}, {stages}, {tail_prefetch}>",
@@ -157,7 +157,7 @@ Variant gemv_packed_bulk_copy() {
            "blocks_per_sm * stages * stage_bytes >= 60000",
            "blocks_per_sm * (storage_bytes + cluster_bytes + 1536) <= shared_per_block", kPdlConstraint},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{.file = "linear/gemv_packed_bulk_copy.cu",
+      .stages = {{.file = "linear/packed/gemv_packed_bulk_copy.cu",
                   .kernel =
                       "linear_gemv_packed_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
                       "{epilogue}, {weights}, {group}, {zeros}, {act_order}, {blocks_per_sm}, {warps}, "
@@ -205,7 +205,7 @@ Variant mma_packed() {
            "splits == 1 || (splits * stages * tile_k <= in && grid_tiles * (splits // 2) < 4 * sms)"},
       .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{.file = "linear/mma_packed.cu",
+      .stages = {{.file = "linear/packed/mma_packed.cu",
                   .kernel =
                       "linear_mma_packed<{dtype}, {in}, {out}, {bias}, {weights}, {group}, {zeros}, "
                       "{act_order}, {tile_m}, {tile_n}, {tile_k}, {warps_m}, {warps_n}, {stages}, {splits}, "
@@ -222,7 +222,7 @@ const Expression kWgmmaSharedBytes = padded_shared_bytes("shared_bytes", "persis
 /// The GEMM of wgmma_packed; `x`: the member of its arguments that has the address of x.
 Stage wgmma_packed_gemm(const char* x, const Expression& condition) {
   return {
-      .file = "linear/wgmma_packed.cu",
+      .file = "linear/packed/wgmma_packed.cu",
       .kernel =
           "linear_wgmma_packed<{dtype}, {few_tokens}, {in}, {out}, {bias}, {prologue}, "
           "{epilogue}, {weights}, {group}, {zeros}, {tile_tokens}, {rows}, {tile_k}, "
@@ -345,7 +345,7 @@ Variant wgmma_packed() {
       .limits = {.shared_bytes =
                      Expression::call("max", {kWgmmaSharedBytes, "act_order == yes ? in * dtype_bytes : 0"})},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{.file = "linear/permute_columns.cu",
+      .stages = {{.file = "linear/packed/permute_columns.cu",
                   .kernel = "linear_permute_columns<{dtype}, {in}, {permute_threads}>",
                   .geometry = {.grid = {"tokens"},
                                .block = {"permute_threads"},
@@ -368,7 +368,7 @@ Stage wgmma_fp8_gemm(const char* residual, const Expression& condition) {
                                 .box = {32, 64},
                                 .swizzle = Swizzle::bytes_64};
   };
-  return {.file = "linear/wgmma_fp8.cu",
+  return {.file = "linear/packed/wgmma_fp8.cu",
           .kernel =
               "linear_wgmma_fp8<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
               "{stages}, {cluster}, {group_m}, {promote}, {pingpong}>",
@@ -437,7 +437,7 @@ Variant wgmma_fp8() {
 }  // namespace
 
 Stage quantize_rows(const Expression& pdl) {
-  return {.file = "linear/quantize_rows.cu",
+  return {.file = "linear/packed/quantize_rows.cu",
           .kernel = "linear_quantize_rows<{dtype}, {in}>",
           .geometry = {.grid = {"tokens"}, .block = {256}, .pdl = pdl}};
 }

@@ -179,7 +179,7 @@ Variant mma_packed_cp_async() {
       .limits = limits(shared_bytes),
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {
-          {.file = "linear/mma_packed_cp_async.cu",
+          {.file = "linear/packed/mma_packed_cp_async.cu",
            .kernel =
                "linear_mma_packed_cp_async<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
                "{epilogue}, {weights}, {group}, {zeros}, {blocks_per_sm}, {warps_m}, {warps_k}, {rows}, "

@@ -11,7 +11,8 @@
 namespace warptune {
 namespace {
 
-/// The workspace: x and its scales (kernels/linear/quantized_rows.cuh), the weights in rows, the library's.
+/// The workspace: x and its scales (kernels/linear/packed/quantized_rows.cuh), the weights in rows, the
+/// library's.
 const std::vector<DerivedValue> kFp8Layout = {
     {"weight_offset", "256 * ceil_div(tokens * (in + 4), 256)", "bytes before the rows of weights"},
     {"library_offset", "weight_offset + 256 * ceil_div(in * out, 256)",
@@ -50,7 +51,7 @@ std::vector<Variant> linear_vendor_fp8() {
                       "prologue == none", "epilogue == none"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {quantize_rows(0),
-                 {.file = "linear/unpack_rows.cu",
+                 {.file = "linear/packed/unpack_rows.cu",
                   .kernel = "linear_unpack_rows<{in}, {out}, {weight_offset}>",
                   .geometry = {.grid = {"ceil_div(in * out, 4096)"}, .block = {256}}},
                  {.library = fp8_gemm}},

@@ -22,7 +22,7 @@
 #include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/common/wgmma.cuh"
-#include "kernels/linear/fp8_epilogue.cuh"
+#include "kernels/linear/packed/fp8_epilogue.cuh"
 
 namespace warptune {
 

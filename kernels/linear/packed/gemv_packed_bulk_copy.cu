@@ -19,7 +19,7 @@
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
-#include "kernels/linear/packed_gemv_mainloop.cuh"
+#include "kernels/linear/packed/packed_gemv_mainloop.cuh"
 
 namespace warptune {
 

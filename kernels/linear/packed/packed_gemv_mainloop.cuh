@@ -2,7 +2,7 @@
 // The main loop of the GEMVs on quantized weights whose blocks are persistent: warps split the columns of
 // each work tile, and add their sums in shared memory.
 #include "kernels/common/barrier.cuh"
-#include "kernels/linear/packed_dot.cuh"
+#include "kernels/linear/packed/packed_dot.cuh"
 
 namespace warptune {
 

@@ -14,7 +14,7 @@
 // Wins: 9 tokens and more on most shapes.
 // `in` is a multiple of kTileK, `out` of 8. Source: Marlin (Frantar et al., "MARLIN: Mixed-Precision
 // Auto-Regressive Parallel Inference on Large Language Models", 2024) and CUTLASS, mixed-input GEMM of sm_90.
-#include "kernels/linear/wgmma_packed_mainloop.cuh"
+#include "kernels/linear/packed/wgmma_packed_mainloop.cuh"
 
 namespace warptune {
 

@@ -8,8 +8,8 @@
 #include "kernels/common/tma.cuh"
 #include "kernels/linear/fused.cuh"
 #include "kernels/linear/grouped_scheduler.cuh"
+#include "kernels/linear/packed/quantized_rows.cuh"
 #include "kernels/linear/packed_weights.cuh"
-#include "kernels/linear/quantized_rows.cuh"
 
 namespace warptune {
 

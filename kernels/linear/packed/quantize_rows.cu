@@ -7,8 +7,8 @@
 #include "kernels/common/quantize.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/transpose.cuh"
+#include "kernels/linear/packed/quantized_rows.cuh"
 #include "kernels/linear/packed_weights.h"
-#include "kernels/linear/quantized_rows.cuh"
 
 namespace warptune {
 

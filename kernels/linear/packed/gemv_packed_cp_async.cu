@@ -9,7 +9,7 @@
 // `in` is a multiple of the columns of a block of weights.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/linear/packed_gemv_mainloop.cuh"
+#include "kernels/linear/packed/packed_gemv_mainloop.cuh"
 
 namespace warptune {
 

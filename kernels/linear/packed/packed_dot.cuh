@@ -3,8 +3,8 @@
 // operand of mma.sync, tokens its N, or with one token groups of columns. WeightWord makes weights exact in
 // T; zero points and minima multiply sums of x (packed_x.cuh). The scale of a group multiplies its sum, in
 // fp32.
-#include "kernels/linear/packed_gemv.cuh"
-#include "kernels/linear/packed_x.cuh"
+#include "kernels/linear/packed/packed_gemv.cuh"
+#include "kernels/linear/packed/packed_x.cuh"
 
 namespace warptune {
 
