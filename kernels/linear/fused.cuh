@@ -2,6 +2,7 @@
 // What the GEMMs fuse: RMSNorm of x before them, bias, residual and SwiGLU after them (argmax:
 // argmax.cuh), the halves of an RMSNorm that is split between two GEMMs, and the prefetch of the next
 // GEMM's weights.
+#include "kernels/common/pairs.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/common/vec.cuh"
@@ -165,30 +166,6 @@ class BlockNorm {
 
   Vec<T, kVec> weights_[kPerThread];
 };
-
-/// The product of two pairs of 16-bit floats; -0 is the neutral element of the addition.
-template <class T>
-__device__ __forceinline__ unsigned multiply_pairs(unsigned a, unsigned b) {
-  unsigned y;
-  if constexpr (is_same<T, bf16>)
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(0x80008000u));
-  else
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
-  return y;
-}
-/// The product of two pairs, times `scale`, with one rounding.
-template <class T>
-__device__ __forceinline__ unsigned scale_pairs(unsigned a, unsigned b, float scale) {
-  const auto x = to_float(*reinterpret_cast<const Vec<T, 2>*>(&a)),
-             y = to_float(*reinterpret_cast<const Vec<T, 2>*>(&b));
-  return pack2<T>(x[0] * (y[0] * scale), x[1] * (y[1] * scale));
-}
-/// `sum` and the squares of a pair.
-template <class T>
-__device__ __forceinline__ float add_squares(float sum, unsigned pair) {
-  const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
-  return fmaf(v[0], v[0], fmaf(v[1], v[1], sum));
-}
 
 /// Prologue rms_scale: the sums of squares of a token, which the GEMM before has stored. A warp loads them
 /// early, and adds them when they have come.

@@ -1,6 +1,7 @@
 #pragma once
 // Weights of the op linear as kernels read them: single elements, plain or packed (packed_weights.h), and the
 // conversion of packed words to pairs of T, the operands of tensor cores.
+#include "kernels/common/pairs.cuh"
 #include "kernels/common/quantize.cuh"
 #include "kernels/linear/args.h"
 #include "kernels/linear/packed_weights.h"
@@ -97,17 +98,6 @@ template <class T, int kIn, int kWeights, int kGroup, int kZeros, int kActOrder>
 using WeightsOf = typename Conditional<kWeights == kWeightsSame, PlainWeights<T, kIn>,
                                        PackedWeights<kIn, kWeights, kGroup, kZeros, kActOrder>>::type;
 
-/// a * b + c of pairs of T.
-template <class T>
-__device__ __forceinline__ unsigned fma_pairs(unsigned a, unsigned b, unsigned c) {
-  unsigned y;
-  if constexpr (is_same<T, bf16>)
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(c));
-  else
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(c));
-  return y;
-}
-
 /// Four bytes of a packed row as the registers of kFragments fragments of an operand: the pairs of columns 2t
 /// and 2t + 8 of the first fragment, then of the next. An integer in the mantissa of an otherwise zero T is a
 /// subnormal number, a multiple of one unit, and so is an integer that reaches the lowest bit of the
@@ -157,15 +147,12 @@ struct WeightWord {
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
         const unsigned nibbles = word << 4 * (3 - i), magnitude = nibbles >> (kBf16 ? 6 : 3);
-        pairs[i] = multiply(nibbles & 0x80008000u | magnitude & (kBf16 ? 0x01c001c0u : 0x0e000e00u),
-                            kBf16 ? 0x7e807e80u : 0x74007400u);  // 2^126, 2^14
+        pairs[i] = multiply_pairs<T>(nibbles & 0x80008000u | magnitude & (kBf16 ? 0x01c001c0u : 0x0e000e00u),
+                                     kBf16 ? 0x7e807e80u : 0x74007400u);  // 2^126, 2^14
       }
     }
   }
 
-  static __device__ __forceinline__ unsigned multiply(unsigned pair, unsigned factor) {
-    return fma_pairs<T>(pair, factor, kMinusZero);
-  }
   /// Weights divided by kScale, exactly: bits() times a power of two, plus the bias.
   static constexpr float kScale = !kIntegers ? 1 : kBf16 ? 64 : 512;
   static __device__ __forceinline__ void convert(unsigned (&pairs)[kPairs], unsigned word, unsigned bias) {
@@ -175,12 +162,12 @@ struct WeightWord {
       if constexpr (kIntegers)
         pairs[i] = fma_pairs<T>(pairs[i], i % kUnits == 0 ? kFactor : kFactor16, bias);
       else if constexpr (kWeights == kWeightsFp8)
-        pairs[i] = multiply(pairs[i], kBf16 ? 0x7b807b80u : 0x5c005c00u);  // 2^120, 2^8
+        pairs[i] = multiply_pairs<T>(pairs[i], kBf16 ? 0x7b807b80u : 0x5c005c00u);  // 2^120, 2^8
     }
   }
   /// The bias of convert() for a zero point below 256: -zero / kScale.
   static __device__ __forceinline__ unsigned bias(int zero) {
-    return multiply(static_cast<unsigned>(zero) * 0x10001u, 0x80008000u | kFactor);
+    return multiply_pairs<T>(static_cast<unsigned>(zero) * 0x10001u, 0x80008000u | kFactor);
   }
 
  private:
@@ -256,11 +243,10 @@ struct BlockScales {
   __device__ __forceinline__ unsigned multiply(unsigned pair, int i) const {
     if constexpr (kScaledWeightsAreExact<T, kWeights>) {
       constexpr bool kBf16 = is_same<T, bf16>;
-      constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u,  // 2^120, 2^8
-          kMinusZero = WeightWord<T, kWeights>::kMinusZero;
+      constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u;  // 2^120, 2^8
       unsigned scale = byte(i, 0x0404 | i % 4 << 4) >> (kWeights == kWeightsNvfp4 && kBf16 ? 4 : 1);
-      if constexpr (kWeights == kWeightsNvfp4) scale = fma_pairs<T>(scale, kRebias, kMinusZero);
-      return fma_pairs<T>(pair, scale, kMinusZero);
+      if constexpr (kWeights == kWeightsNvfp4) scale = multiply_pairs<T>(scale, kRebias);
+      return multiply_pairs<T>(pair, scale);
     } else {
       return multiply_pair<T>(pair, (*this)[i] * WeightWord<T, kWeights>::kScale);
     }
@@ -364,8 +350,8 @@ class GroupConverter {
                                  : Word::kZero == 32 ? 0xb200b200u
                                                      : 0xb300b300u;
       const unsigned pair = pair_of(scale);
-      factor_ = Word::multiply(pair, kFactor), factor16_ = Word::multiply(pair, kFactor16);
-      if constexpr (Word::kZero != 0) bias_ = Word::multiply(pair, kBias);
+      factor_ = multiply_pairs<T>(pair, kFactor), factor16_ = multiply_pairs<T>(pair, kFactor16);
+      if constexpr (Word::kZero != 0) bias_ = multiply_pairs<T>(pair, kBias);
     } else {
       factor_ = pair_of(scale * (Word::kScale / kScale));
       zero_ = Word::bias(Word::kZero + zero);
