@@ -20,6 +20,16 @@ const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0"
 /// Weight rows per SM. Texts of configurations have the numbers of labels.
 std::string rows_per_sm(const std::string& swiglu) { return "((epilogue==" + swiglu + "?2:1)*out/sms)"; }
 const std::string kRowsPerSm = rows_per_sm("2");
+/// The smallest work tile of wgmma_packed that holds the rows of an SM, or the largest.
+std::string wgmma_rows() {
+  std::string rows = "256";
+  for (const int tile : {192, 160, 128, 112, 96, 64}) {
+    const std::string number = std::to_string(tile);
+    const std::string is_legal = tile == 112 ? "&&epilogue!=2" : "";  // gates and ups are whole fragments
+    rows = kRowsPerSm + "<=" + number + is_legal + "?" + number + ":" + rows;
+  }
+  return rows;
+}
 /// The smallest tile of at most 128 rows that holds the rows of an SM, or an equal part of them.
 std::string group_rows() {
   std::string rows = "96";
@@ -198,8 +208,7 @@ std::vector<Tile> tile_rows() {
           "has_wgmma == 0 && 16 < tokens <= 32 && 128 < " + rows_per_sm("swiglu") + " <= 256",
           "blocks_per_sm=1 warps_m<=8 warps_k=1 rows=256 tile_k<=256 stages<=3 resident_x=no splits=1 pdl<=1",
           quantized_sm_80),
-      tile("linear", "mma_packed_cp_async",
-           "tokens <= 32 && (has_wgmma == 0 || (tokens <= 16 && " + rows_per_sm("swiglu") + " <= 48))",
+      tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 32",
            "blocks_per_sm=1 warps_m<=32<" + kRowsPerSm + "<=48?1:2 warps_k<=tokens<=16?4:2 rows<=" +
                group_rows() + " tile_k<=512 stages<=tokens<=16?4:2 resident_x=no splits=1 pdl<=1",
            quantized_sm_80),
@@ -208,27 +217,28 @@ std::vector<Tile> tile_rows() {
                "<=256?1:2 rows<=" + kRowsPerSm + "<=64?64:" + kRowsPerSm +
                "<=256?128:96 tile_k<=256 stages<=2 resident_x=no splits<=" + kRowsPerSm + "<=48?2:1 pdl<=1",
            quantized_sm_80),
+      tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 64",
+           "blocks_per_sm=1 warps_m<=4 warps_k=1 rows<=128 tile_k<=256 stages<=4 resident_x=no splits=1 "
+           "pdl<=1",
+           "the same where an SM has 100 KB of shared memory"),
       tile("linear", "wgmma_packed",
            "has_wgmma && tokens > 8 && tokens <= 16 && weights in [int4, q4_k, nvfp4, mxfp4] && "
-           "in % 512 == 0 && out > 16 * sms && out <= 96 * sms",
-           "tile_tokens=16 rows=out<=64*sms?64:96 tile_k=512 stages<=6 warpgroups=4 warpgroups_k=4 "
-           "cluster_k<=out<=32*sms?2:1 cluster_m=1 persistent=1 pdl<=1",
+           "in % 512 == 0 && epilogue != swiglu && out <= 96 * sms",
+           "tile_tokens=16 rows=out<=64*sms?64:96 tile_k=512 stages<=in<=4096?4:6 warpgroups=4 "
+           "warpgroups_k=4 cluster_k<=out<=8*sms?4:(out<=32*sms?2:1) cluster_m=1 persistent=1 pdl<=1",
            quantized_h200),
       tile("linear", "wgmma_packed",
-           "has_wgmma && tokens > 8 && tokens <= 16 && out > 16 * sms && out <= 112 * sms",
-           "tile_tokens=16 rows=64 tile_k<=256 stages<=3 warpgroups=1 warpgroups_k=1 "
-           "cluster_k<=out<=48*sms?4:2 "
-           "cluster_m=1 persistent=0 pdl<=1",
+           "has_wgmma && tokens > 8 && (tokens <= 16 || weights in [int8, fp8]) && in % 256 == 0 && "
+           "epilogue != swiglu && out <= (tokens <= 16 ? 96 : 48) * sms",
+           "tile_tokens<=64 rows=out<=64*sms?64:96 tile_k=256 stages<=tokens<=16?8:4 "
+           "warpgroups=out<=64*sms?2:4 warpgroups_k=2 cluster_k<=out<=8*sms?4:(out<=32*sms?2:1) "
+           "cluster_m=1 persistent=1 pdl<=1",
            quantized_h200),
-      tile("linear", "wgmma_packed",
-           "has_wgmma && tokens > 16 && tokens <= 64 && weights in [int8, fp8] && out <= 48 * sms",
-           "tile_tokens<=64 rows=64 tile_k<=256 stages<=4 warpgroups=2 warpgroups_k=2 "
-           "cluster_k<=out<=32*sms?2:1 cluster_m=1 persistent=1 pdl<=1",
+      tile("linear", "wgmma_packed", "has_wgmma && tokens > 1 && tokens <= 64",
+           "tile_tokens<=64 rows=" + wgmma_rows() +
+               " tile_k<=256 stages<=12 warpgroups<=4 warpgroups_k=1 cluster_k<=" + kRowsPerSm + "<=8?4:(" +
+               kRowsPerSm + "<=32?2:1) cluster_m=1 persistent=1 pdl<=1",
            quantized_h200),
-      tile("linear", "wgmma_packed", "has_wgmma && tokens > 8 && tokens <= 64",
-           "tile_tokens<=64 rows=out<=40*sms?64:128 tile_k<=256 stages<=3 warpgroups<=2 "
-           "warpgroups_k=1 cluster_k<=2 cluster_m=1 persistent=1 pdl<=1",
-           quantized_h100),
       tile("linear", "wgmma_packed", "has_wgmma && tokens > 64",
            "tile_tokens<=tokens<=1024?128:256 rows=128 tile_k<=128 stages<=4 warpgroups=2 "
            "warpgroups_k=1 cluster_k=1 cluster_m=1 persistent=1 pdl=0",

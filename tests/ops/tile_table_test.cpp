@@ -44,7 +44,8 @@ TEST(TileTable, EveryRowIsTheDefaultOfAnExample) {
   DeviceFacts host;
   host.backend = Backend::host;
   host.sms = 2;
-  for (const DeviceFacts& facts : {known_device("sm_80"), known_device("sm_90a"), host})
+  for (const DeviceFacts& facts :
+       {known_device("sm_80"), known_device("sm_86"), known_device("sm_90a"), host})
     for (const Problem& problem : tile_examples(ops())) {
       std::set<const Variant*> variants;  // the first row of each is what --variant takes
       for (const DefaultTile& tile : ops().default_tiles(problem, facts))
@@ -146,6 +147,54 @@ TEST(TileTable, EightTokensOnFourBitsTakeTheGemvWhereXFits) {
   }
   EXPECT_EQ(first(14336, kWeightsInt4, 128, "sm_80"), "mma_packed_cp_async");
   EXPECT_EQ(first(14336, kWeightsInt4, 128, "sm_90a"), "gemv_packed_bulk_copy");
+}
+
+TEST(TileTable, SixteenTokensOnPackedWeightsSplitTheColumnsOfAStage) {
+  const auto first = [](int in, int out, int weights, int group) {
+    const Assignment dims{{"tokens", 16}, {"in", in}, {"out", out}, {"weights", weights}, {"group", group}};
+    const auto tiles =
+        ops().default_tiles(find_op("linear").op.problem(dims, DType::bf16), known_device("sm_90a"));
+    if (tiles.empty()) return std::string("none");
+    const Config& c = tiles[0].config;
+    return fmt::format("{} rows {}, columns {}, warpgroups {}, blocks {}", tiles[0].variant->name, c["rows"],
+                       c["tile_k"], c["warpgroups_k"], c["cluster_k"]);
+  };
+  EXPECT_EQ(first(4096, 4096, kWeightsInt4, 128),
+            "wgmma_packed rows 64, columns 512, warpgroups 4, blocks 2");
+  EXPECT_EQ(first(4096, 6144, kWeightsInt4, 128),
+            "wgmma_packed rows 64, columns 512, warpgroups 4, blocks 1");
+  EXPECT_EQ(first(4096, 12288, kWeightsQ4K, 32), "wgmma_packed rows 96, columns 512, warpgroups 4, blocks 1");
+  EXPECT_EQ(first(11008, 4096, kWeightsInt4, 128),
+            "wgmma_packed rows 64, columns 256, warpgroups 2, blocks 2");
+  EXPECT_EQ(first(4096, 12288, kWeightsFp8, 0), "wgmma_packed rows 96, columns 256, warpgroups 2, blocks 1");
+}
+
+// mma_packed, which prompts take, is several times slower.
+TEST(TileTable, UpTo64TokensOnPackedWeightsStreamThem) {
+  const OpEntry& linear = find_op("linear");
+  for (const char* arch : {"sm_80", "sm_86", "sm_90a"})
+    for (const int tokens : {2, 5, 8, 9, 16, 17, 33, 64})
+      for (const int in : {2048, 4096, 11008, 14336, 28672})
+        for (const int out : {512, 4096, 14336, 28672})
+          for (const auto& [weights, group] : {std::pair{kWeightsInt4, 128},
+                                               {kWeightsInt4, 32},
+                                               {kWeightsInt8, 0},
+                                               {kWeightsFp8, 0},
+                                               {kWeightsFp8, 128},
+                                               {kWeightsNvfp4, 16},
+                                               {kWeightsMxfp4, 32},
+                                               {kWeightsQ4K, 32},
+                                               {kWeightsQ6K, 16}}) {
+            const Assignment dims{
+                {"tokens", tokens}, {"in", in}, {"out", out}, {"weights", weights}, {"group", group}};
+            if (tokens > 32 && std::string_view(arch) == "sm_86") continue;  // x exceeds its shared memory
+            const Problem problem = linear.op.problem(dims, DType::bf16);
+            const auto tiles = ops().default_tiles(problem, known_device(arch));
+            const std::string name = tiles.empty() ? "none" : tiles[0].variant->name;
+            EXPECT_TRUE(name.starts_with("gemv_packed") || name == "mma_packed_cp_async" ||
+                        name == "wgmma_packed")
+                << arch << " " << problem.key() << " " << name;
+          }
 }
 
 TEST(TileTable, PromptsTakeWgmmaWhereNoLibraryDoes) {
