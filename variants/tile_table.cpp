@@ -145,6 +145,8 @@ std::vector<Tile> tile_rows() {
       tile("attention_decode", "split_kv", "has_bulk_copy",
            "unroll=4 stages=1 pdl=1 " + split_kv + " combine=kernel",
            "FlashInfer's 128 threads and 16 bytes per lane; splits for 8 blocks per multiprocessor"),
+      tile("attention_decode", "vectorized", 1, "block=256 " + kLanes + " unroll<=4 pdl=0",
+           "FlashInfer's 16 bytes per lane; one head per block: any group of heads"),
       // Few tokens: streams of weights
       tile("linear", "gemv_mma", "has_bulk_copy && tokens <= 4",
            "blocks_per_sm=1 rows<=8 tile_k<=2048 stages<=6 pdl<=1", among, kH200),

@@ -197,6 +197,25 @@ TEST(TileTable, UpTo64TokensOnPackedWeightsStreamThem) {
           }
 }
 
+// Qwen2.5-0.5B has 14 query heads on 2.
+TEST(TileTable, EveryGroupOfHeadsHasAFastAttention) {
+  const OpEntry& attention = find_op("attention_decode");
+  for (const char* arch : {"sm_80", "sm_86", "sm_90a"})
+    for (const auto& [q_heads, kv_heads] :
+         {std::pair{32, 32}, {32, 8}, {64, 8}, {28, 4}, {14, 2}, {40, 8}, {16, 1}, {71, 1}})
+      for (const int head_dim : {64, 80, 96, 128})
+        for (const int append : {0, 1})
+          for (const int kv_dtype : {0, 1, 2})
+            for (const int batch : {1, 64}) {
+              const Assignment dims{{"batch", batch},       {"q_heads", q_heads}, {"kv_heads", kv_heads},
+                                    {"head_dim", head_dim}, {"context", 512},     {"append", append},
+                                    {"kv_dtype", kv_dtype}};
+              const Problem problem = attention.op.problem(dims, DType::bf16);
+              const auto tiles = ops().default_tiles(problem, known_device(arch));
+              EXPECT_FALSE(tiles.empty()) << arch << " " << problem.key();
+            }
+}
+
 TEST(TileTable, PromptsTakeWgmmaWhereNoLibraryDoes) {
   const auto first = [](std::int64_t tokens, std::int64_t epilogue, std::string_view variant = {}) {
     const Assignment dims{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"epilogue", epilogue}};
