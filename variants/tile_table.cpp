@@ -89,7 +89,7 @@ std::vector<Tile> tile_rows() {
       // Few queries over a long cache
       tile("attention_prefill", "flash_mma", "q_len <= 64",
            kPack + " tile_m<=" + kRows +
-               "<=16?16:64 warps=tile_m/16 tile_n=head_dim<=128?64:32 stages=2 q_in_regs=head_dim<=128 "
+               "<=16?16:64 warps=tile_m/16 tile_n<=head_dim<=128?64:32 stages=2 q_in_regs=head_dim<=128 "
                "raster_order=0 splits<=8*sms/(warps*" +
                kBlocks + ") shared_layout=0",
            "FlashInfer's tiles of 16 or 64 rows; splits for 8 warps per multiprocessor"),

@@ -216,6 +216,22 @@ TEST(TileTable, EveryGroupOfHeadsHasAFastAttention) {
             }
 }
 
+TEST(TileTable, EveryHeadHasAPrefillOfFewAndManyQueries) {
+  const OpEntry& attention = find_op("attention_prefill");
+  for (const char* arch : {"sm_80", "sm_86", "sm_90a"})
+    for (const auto& [q_heads, kv_heads] : {std::pair{32, 32}, {32, 8}, {14, 2}, {71, 1}})
+      for (const int head_dim : {64, 80, 96, 128, 256})
+        for (const int q_len : {2, 16, 100, 2048})
+          for (const int page_size : {0, 64}) {
+            const Assignment dims{
+                {"batch", 1},     {"q_heads", q_heads},   {"kv_heads", kv_heads},  {"q_len", q_len},
+                {"kv_len", 2048}, {"head_dim", head_dim}, {"page_size", page_size}};
+            const Problem problem = attention.op.problem(dims, DType::bf16);
+            EXPECT_FALSE(ops().default_tiles(problem, known_device(arch)).empty())
+                << arch << " " << problem.key();
+          }
+}
+
 TEST(TileTable, PromptsTakeWgmmaWhereNoLibraryDoes) {
   const auto first = [](std::int64_t tokens, std::int64_t epilogue, std::string_view variant = {}) {
     const Assignment dims{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"epilogue", epilogue}};
