@@ -92,7 +92,7 @@ constexpr Column kColumns[] = {
          [](Row r) -> FieldValue { return r.run.run_id; }),
     text("timestamp_utc", "when the row was written, ISO 8601",
          [](Row r) -> FieldValue { return r.timestamp_utc; }),
-    text("git_commit", "the sources that the program was built from; empty outside a checkout",
+    text("git_commit", "the sources that the program was built from, `-dirty` with changes; empty outside a checkout",
          [](Row r) -> FieldValue { return r.run.git_commit; }),
     text("host", "name of the machine", [](Row r) -> FieldValue { return r.run.host; }),
     text("device", "`NVIDIA H200`", [](Row r) -> FieldValue { return r.facts.name; }),

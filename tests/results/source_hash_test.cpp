@@ -77,6 +77,42 @@ std::string table_of(const fs::path& tree) {
   return text_of(out);
 }
 
+/// The text that the build generates for the commit of a tree.
+std::string commit_of(const fs::path& tree) {
+  const fs::path out = fs::path(::testing::TempDir()) / "git_commit.h";
+  const std::string command = "cmake -DSOURCE_DIR=" + tree.string() + " -DOUTPUT=" + out.string() +
+                              " -P " SOURCE_ROOT "/cmake/write_git_commit.cmake";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  std::smatch m;
+  const std::string text = text_of(out);
+  EXPECT_TRUE(std::regex_search(text, m, std::regex("kGitCommit = \"(.*)\""))) << text;
+  return m[1].str();
+}
+
+TEST(GitCommit, SaysWhetherTheSourcesDiffer) {
+  if (std::system("git --version > /dev/null") != 0) GTEST_SKIP() << "git is not here";
+  const fs::path tree = fs::path(::testing::TempDir()) / "commit";
+  fs::remove_all(tree);
+  fs::create_directories(tree / "kernels");
+  fs::create_directories(tree / "docs");
+  EXPECT_EQ(commit_of(tree), "") << "no checkout";
+  std::ofstream(tree / "kernels" / "a.cu") << "a";
+  std::ofstream(tree / "docs" / "a.md") << "a";
+  const std::string git =
+      "git -C " + tree.string() + " -c user.name=t -c user.email=t@t -c commit.gpgsign=false ";
+  ASSERT_EQ(std::system((git + "init -q && " + git + "add -A && " + git + "commit -q -m a").c_str()), 0);
+  const std::string clean = commit_of(tree);
+  EXPECT_TRUE(std::regex_match(clean, std::regex("[0-9a-f]{12}"))) << clean;
+  std::ofstream(tree / "docs" / "a.md") << "b";
+  EXPECT_EQ(commit_of(tree), clean) << "documents do not count";
+  std::ofstream(tree / "kernels" / "a.cu") << "b";
+  EXPECT_EQ(commit_of(tree), clean + "-dirty");
+  std::ofstream(tree / "kernels" / "a.cu") << "a";
+  EXPECT_EQ(commit_of(tree), clean);
+  std::ofstream(tree / "kernels" / "new.cu") << "a";
+  EXPECT_EQ(commit_of(tree), clean + "-dirty");
+}
+
 /// A tree with the files of a few ops, and the hashes that the build generates from it.
 class VariantTree {
  public:
