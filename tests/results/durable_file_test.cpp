@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -18,14 +19,18 @@
 
 namespace {
 
-/// The fsynced files by inode; fsync below replaces the C library's.
+/// The fsynced files by inode; fsync below replaces the C library's, also for tests with several threads.
 std::vector<ino_t> synced;  // NOLINT: the calls of a C function have nowhere else to go
+std::mutex synced_mutex;    // NOLINT
 
 }  // namespace
 
 extern "C" int fsync(int file) {
   struct stat facts {};
-  if (::fstat(file, &facts) == 0) synced.push_back(facts.st_ino);
+  if (::fstat(file, &facts) == 0) {
+    const std::scoped_lock lock(synced_mutex);
+    synced.push_back(facts.st_ino);
+  }
   return static_cast<int>(::syscall(SYS_fsync, file));
 }
 
