@@ -222,7 +222,7 @@ std::vector<Tile> tile_rows() {
       tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 64",
            "blocks_per_sm=1 warps_m<=4 warps_k=1 rows<=128 tile_k<=256 stages<=4 resident_x=no splits=1 "
            "pdl<=1",
-           "the same where an SM has 100 KB of shared memory"),
+           "a smaller tile, which fits 100 KB of shared memory per multiprocessor"),
       tile("linear", "wgmma_packed",
            "has_wgmma && tokens > 8 && tokens <= 16 && weights in [int4, q4_k, nvfp4, mxfp4] && "
            "in % 512 == 0 && epilogue != swiglu && out <= 96 * sms",
