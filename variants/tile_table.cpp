@@ -30,13 +30,16 @@ std::string wgmma_rows() {
   }
   return rows;
 }
+/// A value by the rows of an SM: that of the first pair whose number is not exceeded, or `beyond`.
+std::string by_rows(const std::vector<std::pair<int, int>>& values, int beyond) {
+  std::string text;
+  for (const auto& [most, value] : values)
+    text += kRowsPerSm + "<=" + std::to_string(most) + "?" + std::to_string(value) + ":";
+  return text + std::to_string(beyond);
+}
 /// The smallest tile of at most 128 rows that holds the rows of an SM, or an equal part of them.
 std::string group_rows() {
-  std::string rows = "96";
-  for (const auto& [most, tile] :
-       {std::pair{256, 128}, {192, 96}, {128, 128}, {96, 96}, {64, 64}, {48, 48}, {32, 32}})
-    rows = kRowsPerSm + "<=" + std::to_string(most) + "?" + std::to_string(tile) + ":" + rows;
-  return rows;
+  return by_rows({{32, 32}, {48, 48}, {64, 64}, {96, 96}, {128, 128}, {192, 96}, {256, 128}}, 96);
 }
 
 Tile tile(std::string op, std::string variant, Expression when, std::string config, std::string source,
@@ -205,24 +208,32 @@ std::vector<Tile> tile_rows() {
            "tokens <= 4 || (tokens <= 8 && " + rows_per_sm("swiglu") + " <= 48)", packed_gemv,
            quantized_sm_80),
       // A group of rows per block, or several of about 96.
-      tile(
-          "linear", "mma_packed_cp_async",
-          "has_wgmma == 0 && 16 < tokens <= 32 && 128 < " + rows_per_sm("swiglu") + " <= 256",
-          "blocks_per_sm=1 warps_m<=8 warps_k=1 rows=256 tile_k<=256 stages<=3 resident_x=no splits=1 pdl<=1",
-          quantized_sm_80),
+      tile("linear", "mma_packed_cp_async",
+           "has_wgmma == 0 && 16 < tokens <= 32 && 128 < " + rows_per_sm("swiglu") + " <= 256",
+           "blocks_per_sm=1 warps_m<=8 warps_k=1 rows=256 tile_k<=256 stages<=3 resident_x=no one_group<=1 "
+           "splits=1 pdl<=1",
+           quantized_sm_80),
       tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 32",
-           "blocks_per_sm=1 warps_m<=32<" + kRowsPerSm + "<=48?1:2 warps_k<=tokens<=16?4:2 rows<=" +
-               group_rows() + " tile_k<=512 stages<=tokens<=16?4:2 resident_x=no splits=1 pdl<=1",
+           "blocks_per_sm=1 warps_m<=32<" + kRowsPerSm +
+               "<=48?1:2 warps_k<=tokens<=16?4:2 rows<=" + group_rows() +
+               " tile_k<=512 stages<=tokens<=16?4:2 resident_x=no one_group<=1 splits=1 pdl<=1",
+           quantized_sm_80),
+      tile("linear", "mma_packed_cp_async",
+           "has_wgmma == 0 && tokens <= 64 && in > 8192 && " + rows_per_sm("swiglu") + " <= 48",
+           "blocks_per_sm=1 warps_m=2 warps_k<=4 rows=" + by_rows({{32, 64}}, 96) +
+               " tile_k<=512 stages<=2 resident_x=no one_group<=1 splits=2 pdl<=1",
            quantized_sm_80),
       tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 64",
-           "blocks_per_sm=1 warps_m<=64<" + kRowsPerSm + "<=256?4:2 warps_k<=64<" + kRowsPerSm +
-               "<=256?1:2 rows<=" + kRowsPerSm + "<=64?64:" + kRowsPerSm +
-               "<=256?128:96 tile_k<=256 stages<=2 resident_x=no splits<=" + kRowsPerSm + "<=48?2:1 pdl<=1",
+           "blocks_per_sm=1 warps_m<=" + by_rows({{48, 1}, {96, 2}, {192, 4}, {256, 8}}, 2) +
+               " warps_k<=weights==5?2:" + by_rows({{96, 4}, {192, 2}, {256, 1}}, 2) +
+               " rows<=" + by_rows({{32, 32}, {48, 48}, {96, 96}, {192, 192}, {256, 256}}, 96) +
+               " tile_k<=" + by_rows({{48, 512}, {96, 256}, {192, 128}}, 256) + " stages<=" +
+               by_rows({{48, 2}, {96, 3}, {192, 4}}, 2) + " resident_x=no one_group<=1 splits=1 pdl<=1",
            quantized_sm_80),
       tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 64",
-           "blocks_per_sm=1 warps_m<=4 warps_k=1 rows<=128 tile_k<=256 stages<=4 resident_x=no splits=1 "
-           "pdl<=1",
-           "a smaller tile, which fits 100 KB of shared memory per multiprocessor"),
+           "blocks_per_sm=1 warps_m<=4 warps_k=1 rows<=128 tile_k<=256 stages<=4 resident_x=no one_group<=1 "
+           "splits=1 pdl<=1",
+           "a smaller tile, for formats whose blocks warps do not share"),
       tile("linear", "wgmma_packed",
            "has_wgmma && tokens > 8 && tokens <= 16 && weights in [int4, q4_k, nvfp4, mxfp4] && "
            "in % 512 == 0 && epilogue != swiglu && out <= 96 * sms",
@@ -337,9 +348,12 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
       add("linear",
           Assignment{
               {"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", weights}, {"group", group}});
-  add("linear", Assignment{{"tokens", 1}, {"in", 11008}, {"out", 4096}, {"weights", 2}, {"group", 128}});
+  for (const std::int64_t tokens : {1, 64})
+    add("linear",
+        Assignment{{"tokens", tokens}, {"in", 11008}, {"out", 4096}, {"weights", 2}, {"group", 128}});
   add("linear", Assignment{{"tokens", 64}, {"in", 4096}, {"out", 4096}, {"weights", 3}});
   add("linear", Assignment{{"tokens", 32}, {"in", 4096}, {"out", 22016}, {"weights", 2}, {"group", 128}});
+  add("linear", Assignment{{"tokens", 64}, {"in", 4096}, {"out", 14336}, {"weights", 6}, {"group", 32}});
   for (const std::int64_t tokens : {128, 512, 4096})
     add("linear",
         Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", 3}, {"activations", 1}});

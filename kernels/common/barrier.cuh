@@ -92,6 +92,30 @@ __device__ __forceinline__ void mbarrier_wait(Mbarrier* barrier, unsigned parity
       : "memory");
 }
 
+/// As mbarrier_wait(), for warps that wait beside others that compute. Before sm_90 a wait polls, which takes
+/// issue slots of the scheduler: here with pauses of about kNanoseconds.
+template <int kNanoseconds>
+__device__ __forceinline__ void mbarrier_wait_paused(Mbarrier* barrier, unsigned parity) {
+#if __CUDA_ARCH__ >= 900
+  mbarrier_wait(barrier, parity);
+#else
+  while (true) {
+    unsigned done;
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, done;\n"
+        "}\n"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+    if (done != 0) return;
+    __nanosleep(kNanoseconds);
+  }
+#endif
+}
+
 /// Orders the ordinary accesses of this thread to shared memory with accesses of the async proxy (bulk
 /// copies, TMA, wgmma) that follow a barrier: its writes come before reads of the async proxy, its reads and
 /// writes before writes of the async proxy. Without a proxy fence accesses by two proxies have no order (PTX

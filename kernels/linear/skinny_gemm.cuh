@@ -25,7 +25,7 @@ struct PlainSlots {
 /// variants/linear/streaming_mma.cpp repeats.
 template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_,
           int kWarpsM_, int kWarpsK_, int kRows_, int kTileK_, int kStages_, bool kResidentX_, int kCluster_,
-          int kSplits_ = 1, class Slots_ = PlainSlots>
+          int kSplits_ = 1, bool kOneGroup_ = false, class Slots_ = PlainSlots>
 struct SkinnyGemm {
   using T = T_;
   using Slots = Slots_;
@@ -38,6 +38,8 @@ struct SkinnyGemm {
   static constexpr int kCluster = kCluster_, kSplits = kSplits_, kBlocksK = kCluster * kSplits;
   static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kArgmax = kEpilogue == kEpilogueArgmax, kResidentX = kResidentX_;
+  /// Whether a block has one group: partial sums then take the place of the stages.
+  static constexpr bool kOneGroup = kOneGroup_;
   /// Whether the tokens of x, or the sums, are multiplied by 1 / RMS.
   static constexpr bool kScalesX = kNorm && kScalesBeforeRounding<T>, kScalesSums = kNorm && !kScalesX;
   static constexpr int kWarps = kWarpsM * kWarpsK, kThreads = 32 * kWarps;  // consumers
@@ -55,11 +57,13 @@ struct SkinnyGemm {
   static constexpr int kWeightBytes = 128 * ceil_div(kRows / 8 * kSlotBytes, 128),
                        kXBytes = kColumnTiles * kXColumnTileBytes;
   static constexpr int kStageBytes = kWeightBytes + (kResidentX ? 0 : kXBytes);
-  static constexpr int kXOffset = kStages * kStageBytes;
-  static constexpr int kPartialOffset = kXOffset + (kResidentX ? kMaxSteps * kXBytes : 0);
+  static constexpr int kXOffset = kStages * kStageBytes,
+                       kStagesEnd = kXOffset + (kResidentX ? kMaxSteps * kXBytes : 0);
+  static constexpr int kPartialOffset = kOneGroup ? 0 : kStagesEnd;
   static constexpr int kPitch = kRows + 4;  // floats of a token's partial sums: stores without bank conflicts
   static constexpr int kPartial = kPaddedTokens * kPitch;  // floats of a warp that splits K
-  static constexpr int kSquaresOffset = kPartialOffset + (kSplitK ? 4 * kWarpsK * kPartial : 0);
+  static constexpr int kSquaresOffset =
+      max_of(kStagesEnd, kPartialOffset + (kSplitK ? 4 * kWarpsK * kPartial : 0));
   static constexpr int kScaleOffset = kSquaresOffset + 4 * kWarpsK * kPaddedTokens;
   static constexpr int kBarrierOffset = kScaleOffset + 4 * kPaddedTokens;
   static constexpr int kSharedBytes = kBarrierOffset + 8 * (2 * kStages + 2);

@@ -31,6 +31,15 @@
 
 namespace warptune {
 
+/// Waits for a stage. Polls of packed weights, which tensor cores wait for, pause.
+template <class S, int kNanoseconds>
+__device__ __forceinline__ void wait_in_pipeline(Mbarrier* barrier, unsigned phase) {
+  if constexpr (S::Slots::kPacked)
+    mbarrier_wait_paused<kNanoseconds>(barrier, phase);
+  else
+    mbarrier_wait(barrier, phase);
+}
+
 /// Fills the pipeline. A loader loads the weights of a stage, or its x, and tells the full barrier.
 template <class S, class Loader>
 class SkinnyProducer {
@@ -50,7 +59,7 @@ class SkinnyProducer {
     for (int i = loaded_; i < total_; ++i) {
       if (i >= S::kStages) {
         if (stage_ == 0) phase ^= 1;
-        mbarrier_wait(shared_.empty() + stage_, phase);
+        wait_in_pipeline<S, 100>(shared_.empty() + stage_, phase);
       }
       load_weights();
       load_x(i);
@@ -224,7 +233,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
       if constexpr (S::kNorm)
         load_norm_fragments<S>(norm, args.norm_weight,
                                (work.first_step + step) * S::kTileK + fragment * 16 + lane % 4 * 2);
-      mbarrier_wait(shared.full() + state.index, state.phase);
+      wait_in_pipeline<S, 20>(shared.full() + state.index, state.phase);
       operands.multiply(sums, shared, state.index, step, work.first_step, b_lane, norm, group == 0);
       fence_reads_before_copies();
       __syncwarp();
@@ -235,7 +244,8 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
     const auto [begin, end] = work.group(group);
     if (S::kScalesSums && group == 0 && warp_m == 0) store_squares<S>(shared, sums, warp_k, lane);
     if constexpr (S::kSplitK) {
-      if (group > 0) {  // the partial sums of the group before have been read
+      if constexpr (S::kOneGroup) named_barrier_sync(1, S::kThreads);  // all warps have read the stages
+      if (!S::kOneGroup && group > 0) {  // the partial sums of the group before have been read
         if constexpr (S::kCluster > 1)
           mbarrier_wait_cluster(shared.partial_empty(), (group - 1) % 2);
         else

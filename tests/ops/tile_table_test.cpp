@@ -169,6 +169,21 @@ TEST(TileTable, SixteenTokensOnPackedWeightsSplitTheColumnsOfAStage) {
   EXPECT_EQ(first(4096, 12288, kWeightsFp8, 0), "wgmma_packed rows 96, columns 256, warpgroups 2, blocks 1");
 }
 
+// Tensor cores of sm_80 are fed best by two warps per scheduler, which share the blocks of a short stage.
+TEST(TileTable, SixtyFourTokensOfSm80HaveTwoWarpsPerScheduler) {
+  for (const int out : {12288, 14336, 22016}) {
+    const Assignment dims{
+        {"tokens", 64}, {"in", 4096}, {"out", out}, {"weights", kWeightsInt4}, {"group", 128}};
+    const auto tiles =
+        ops().default_tiles(find_op("linear").op.problem(dims, DType::bf16), known_device("sm_80"));
+    ASSERT_FALSE(tiles.empty());
+    EXPECT_EQ(tiles[0].variant->name, "mma_packed_cp_async");
+    const Config& c = tiles[0].config;
+    EXPECT_EQ(c["warps_m"] * c["warps_k"], 8) << c.str();
+    EXPECT_EQ(c["one_group"], c["warps_k"] > 1) << c.str();
+  }
+}
+
 // mma_packed, which prompts take, is several times slower.
 TEST(TileTable, UpTo64TokensOnPackedWeightsStreamThem) {
   const OpEntry& linear = find_op("linear");

@@ -8,9 +8,10 @@ namespace {
 
 std::vector<Parameter> parameters(std::vector<std::int64_t> rows,
                                   std::vector<std::int64_t> warps_k = {1, 2, 4, 8},
-                                  std::vector<std::int64_t> tile_k = {64, 128, 256, 512}) {
+                                  std::vector<std::int64_t> tile_k = {64, 128, 256, 512},
+                                  std::vector<std::int64_t> warps_m = {1, 2, 4, 8}) {
   return {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
-          {"warps_m", {1, 2, 4, 8}, "consumer warps along the weight rows"},
+          {"warps_m", std::move(warps_m), "consumer warps along the weight rows"},
           {"warps_k", std::move(warps_k), "consumer warps that split the columns of a tile"},
           {"rows", std::move(rows), "weight rows of a tile"},
           {"tile_k", std::move(tile_k), "columns of a tile"},
@@ -22,8 +23,10 @@ std::vector<Parameter> parameters(std::vector<std::int64_t> rows,
 }
 
 /// The shared memory of SkinnyGemm: stages, resident x, partial sums, squares and scales, barriers.
-/// `blocks_k`: the number of blocks that split K; `stage_bytes`: of weights.
-std::vector<DerivedValue> derived(const Expression& blocks_k, const Expression& stage_bytes) {
+/// `blocks_k`: the number of blocks that split K; `stage_bytes`: of weights; `one_group`: whether partial
+/// sums take the place of the stages.
+std::vector<DerivedValue> derived(const Expression& blocks_k, const Expression& stage_bytes,
+                                  const Expression& one_group) {
   return {
       kWeightRows,
       {"padded_tokens", "8 * ceil_div(tokens, 8)", "tokens of the fragments"},
@@ -32,21 +35,27 @@ std::vector<DerivedValue> derived(const Expression& blocks_k, const Expression& 
       {"split_k", Expression("warps_k") * blocks_k > 1, "whether warps or blocks split K"},
       {"partial_bytes", "4 * warps_k * padded_tokens * (rows + 4)", "bytes of the partial sums of a group"},
       {"stage_bytes", stage_bytes, "bytes of a stage of weights"},
+      {"pipeline_bytes",
+       "stages * (stage_bytes + (resident_x ? 0 : x_tile_bytes)) + (resident_x ? steps * x_tile_bytes : 0)",
+       "bytes of the stages, and of x"},
       {"shared_bytes",
-       "stages * (stage_bytes + (resident_x ? 0 : x_tile_bytes)) + (resident_x ? steps * x_tile_bytes : 0) + "
-       "(split_k ? partial_bytes : 0) + 4 * (warps_k + 1) * padded_tokens + 8 * (2 * stages + 2)",
+       if_else(one_group, "max(pipeline_bytes, split_k ? partial_bytes : 0)",
+               "pipeline_bytes + (split_k ? partial_bytes : 0)") +
+           "4 * (warps_k + 1) * padded_tokens + 8 * (2 * stages + 2)",
        "bytes of shared memory of a block"}};
 }
 
-/// The constraints of all. `bytes`: of weights in flight per SM, at least.
-std::vector<Expression> constraints(const Expression& blocks_k, const Expression& bytes) {
+/// Of partial sums beside the stages, at most: 68 KB.
+const Expression kPartialBytes = 69632;
+
+/// The constraints of all. `bytes`: of weights in flight per SM, at least; `partial_bytes`: at most.
+std::vector<Expression> constraints(const Expression& blocks_k, const Expression& bytes,
+                                    const Expression& partial_bytes) {
   return {kNoSplitNorm, "tokens > 1 && tokens <= 64",
           // Row numbers have 32 bits.
-          "weight_rows <= 2147480000", "warps_m * warps_k in [4, 8, 16]", "rows % (16 * warps_m) == 0",
+          "weight_rows <= 2147480000", "warps_m * warps_k in [4, 8, 12, 16]", "rows % (16 * warps_m) == 0",
           // With many tokens a B fragment serves two m16 tiles or more.
-          "tokens <= 16 || rows >= 32 * warps_m",
-          // 68 KB.
-          "!split_k || partial_bytes <= 69632",
+          "tokens <= 16 || rows >= 32 * warps_m", !Expression("split_k") || "partial_bytes" <= partial_bytes,
           // No more rows than the blocks that split K have, but for the smallest tile.
           "rows == (tokens <= 16 ? 16 : 32) * warps_m" ||
               Expression("rows * sms * blocks_per_sm") < 1.5 * blocks_k * "weight_rows",
@@ -56,7 +65,7 @@ std::vector<Expression> constraints(const Expression& blocks_k, const Expression
 /// Those of 16-bit weights.
 std::vector<Expression> plain_constraints(const Expression& blocks_k) {
   // Fewer bytes where x takes most of a stage.
-  auto all = constraints(blocks_k, "resident_x || tokens <= rows ? 60000 : 30000");
+  auto all = constraints(blocks_k, "resident_x || tokens <= rows ? 60000 : 30000", kPartialBytes);
   // With few tokens every warp takes all rows.
   for (const char* constraint : {"warps_m == 1 || tokens > 16", "tile_k >= 32 * warps_k",
                                  // Accumulators of a thread: 128, or 64 where two blocks share an SM.
@@ -67,9 +76,9 @@ std::vector<Expression> plain_constraints(const Expression& blocks_k) {
 
 const Expression kPlainStage = "2 * rows * tile_k";
 
-LaunchExpressions geometry(const Expression& cluster, int producer_threads) {
+LaunchExpressions geometry(const Expression& cluster, int producer_warps) {
   return {.grid = {"blocks_per_sm"},
-          .block = {32 * Expression("warps_m * warps_k") + producer_threads},
+          .block = {32 * (Expression("warps_m * warps_k") + producer_warps)},
           .shared_bytes = "shared_bytes",
           .cluster = cluster,
           .per_sm = 1};
@@ -99,13 +108,13 @@ Variant mma_bulk_copy() {
           "2 to 64 tokens: persistent blocks stream weights by TMA to mma.sync; the warps of a "
           "block, and the blocks of a cluster, split K.",
       .parameters = parameters({16, 32, 64, 128, 256}),
-      .derived = derived("cluster", kPlainStage),
+      .derived = derived("cluster", kPlainStage, 0),
       .constraints = plain_constraints("cluster"),
       .limits = limits("shared_bytes"),
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{.file = "linear/mma_bulk_copy.cu",
                   .kernel = "linear_mma_bulk_copy" + kTemplate + ", {cluster}>",
-                  .geometry = geometry("cluster", 32),
+                  .geometry = geometry("cluster", 1),
                   .maps = {matrix("weight", "weight_rows", 8), matrix("x", "tokens", "padded_tokens")}}},
       .workspace = kArgmaxWorkspace};
   v.stages.front().geometry.pdl = "pdl";
@@ -140,13 +149,13 @@ Variant mma_cp_async() {
                 "2 to 64 tokens: persistent blocks stream weights by cp.async to mma.sync; the warps of a "
                 "block split K.",
             .parameters = parameters({16, 32, 64, 96, 128, 192, 256}),
-            .derived = derived("splits", kPlainStage),
+            .derived = derived("splits", kPlainStage, 0),
             .constraints = plain_constraints("splits"),
             .limits = limits("shared_bytes"),
             .dtypes = {DType::fp16, DType::bf16},
             .stages = {{.file = "linear/mma_cp_async.cu",
                         .kernel = "linear_mma_cp_async" + kTemplate + ", {splits}, {partial_offset}>",
-                        .geometry = geometry(1, 128)}}};
+                        .geometry = geometry(1, 4)}}};
   add_splits(v);
   // x from the L2 with every group is at most twice as much as the weights: with 64 tokens and few weight
   // rows, groups of 64 rows would leave SMs idle.
@@ -165,7 +174,8 @@ Variant mma_packed_cp_async() {
       .idea =
           "2 to 64 tokens, quantized weights: as mma_cp_async, weights are converted in registers in front "
           "of mma.sync.",
-      .parameters = parameters({16, 32, 48, 64, 96, 128, 192, 256}, {1, 2, 4}, {128, 256, 512}),
+      .parameters =
+          parameters({16, 32, 48, 64, 96, 128, 192, 256}, {1, 2, 4}, {128, 256, 512}, {1, 2, 3, 4, 8}),
       .derived =
           {kBlockColumns,
            kScaleBytes,
@@ -175,7 +185,8 @@ Variant mma_packed_cp_async() {
             "16 * ceil_div(512 * tile_k // block_columns + "
             "((group == 0 || weights == fp8 ? 0 : scale_bytes) + 8 * zeros) * tile_k // max(group, 1), 16)",
             "bytes of eight rows of weights in a stage, with their scales and zero points"}},
-      .constraints = constraints("splits", "tokens <= 16 ? 30000 : 16000"),
+      .constraints =
+          constraints("splits", "tokens <= 16 ? 30000 : 16000", if_else("one_group", 131072, kPartialBytes)),
       .limits = limits(shared_bytes),
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {
@@ -183,11 +194,18 @@ Variant mma_packed_cp_async() {
            .kernel =
                "linear_mma_packed_cp_async<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
                "{epilogue}, {weights}, {group}, {zeros}, {blocks_per_sm}, {warps_m}, {warps_k}, {rows}, "
-               "{tile_k}, {stages}, {resident_x}, {splits}, {partial_offset}>",
-           .geometry = geometry(1, 128)}}};
-  for (const DerivedValue& value : derived("splits", "128 * ceil_div(rows / 8 * slot_bytes, 128)"))
+               "{tile_k}, {stages}, {resident_x}, {one_group}, {splits}, {partial_offset}>",
+           .geometry = geometry(1, 4)}}};
+  v.parameters.push_back({"one_group",
+                          {0, 1},
+                          "a block has one group of rows: its partial sums take the place of the stages",
+                          {"no", "yes"}});
+  for (const DerivedValue& value :
+       derived("splits", "128 * ceil_div(rows / 8 * slot_bytes, 128)", "one_group"))
     v.derived.push_back(value);
-  v.derived.push_back({"registers", "rows / warps_m * padded_tokens / 32 + padded_tokens / 4 + 72",
+  v.derived.push_back({"registers",
+                       "rows / warps_m * padded_tokens / 32 + padded_tokens / 4 + (tile_k // warps_k < "
+                       "block_columns ? 56 : 72)",
                        "registers of a consumer, estimated"});
   add_splits(v);
   v.parameters.push_back(pdl_parameter());
@@ -195,8 +213,12 @@ Variant mma_packed_cp_async() {
   v.stages.front().geometry.shared_bytes = shared_bytes;
   for (const Expression& constraint : std::vector<Expression>{
            "weights != same && activations == same", "act_order == no", "zeros == no || group != 0",
-           "in % block_columns == 0", "tile_k % (block_columns * warps_k) == 0",
+           "in % block_columns == 0", "tile_k % block_columns == 0",
+           // A warp multiplies whole blocks, or whole words of one.
+           "tile_k % (warps_k * (weights in [int4, int8, fp8] ? 32 : block_columns)) == 0",
            "tile_k % scale_columns == 0", "epilogue != swiglu || out % 8 == 0",
+           "one_group == (split_k && 8 * ceil_div(ceil_div(out, 8), sms * blocks_per_sm // splits) <= "
+           "rows // (epilogue == swiglu ? 2 : 1))",
            "registers * blocks_per_sm * 32 * (warps_m * warps_k + 4) <= 65536", kPdlConstraint})
     v.constraints.push_back(constraint);
   return v;

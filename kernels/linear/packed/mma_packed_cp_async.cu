@@ -9,7 +9,10 @@
 //   of rows multiply the sums.
 // PDL: half of the stages get their weights before pdl_wait(): loads are served in order, so more would delay
 //   x.
+// Warps that split K have whole blocks of a stage or, of int4, int8 and fp8, a part of one: so stages of few
+//   columns are enough for two consumer warps per scheduler, of which one issues while the other waits.
 // kSplits blocks split K and add their sums in the workspace: with many tokens x is then read less often.
+// kOneGroup: a block computes one group of rows, and its partial sums take the place of the stages.
 #include "kernels/common/barrier.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/packed_weights.cuh"
@@ -72,18 +75,21 @@ class PackedLoader {
                                                                        slot, slots, step);
   }
   __device__ __forceinline__ void load_x(unsigned char* to, int step, Mbarrier*) const {
-    constexpr int kVectors = S::kTileK / 8, kTokensAtOnce = kProducerThreads / kVectors;
+    // Tokens of a thread lie at distances of eight, for which the swizzle is the same.
+    constexpr int kVectors = kProducerThreads / 8, kTokensAtOnce = 8;
+    static_assert(S::kTileK / 8 % kVectors == 0);
     const int vector = thread_ % kVectors, first = thread_ / kVectors, k = step * S::kTileK + vector * 8;
-    const bool in_row = S::kSteps * S::kTileK == S::kIn || k < S::kIn;
     const auto* const source = static_cast<const typename S::T*>(args_.x) + first * S::kIn + k;
+    to += vector / 8 * S::kXColumnTileBytes + first * 128 + (vector % 8 ^ first) * 16;
 #pragma unroll
-    for (int j = 0; j < ceil_div(S::kPaddedTokens, kTokensAtOnce); ++j) {
-      const int token = first + j * kTokensAtOnce;
-      if (S::kPaddedTokens % kTokensAtOnce != 0 && token >= S::kPaddedTokens) continue;
-      const bool valid = in_row && token < S::kTokens;
-      cp_async_16(to + vector / 8 * S::kXColumnTileBytes + token * 128 + (vector % 8 ^ token % 8) * 16,
-                  source + j * kTokensAtOnce * S::kIn, valid);
-    }
+    for (int column = 0; column < S::kTileK; column += 8 * kVectors)
+#pragma unroll
+      for (int token = 0; token < S::kPaddedTokens; token += kTokensAtOnce) {
+        const bool valid = (S::kTokens % kTokensAtOnce == 0 || first + token < S::kTokens) &&
+                           (S::kSteps * S::kTileK == S::kIn || k + column < S::kIn);
+        cp_async_16(to + column / 64 * S::kXColumnTileBytes + token * 128, source + token * S::kIn + column,
+                    valid);
+      }
   }
   __device__ __forceinline__ void commit(Mbarrier* full) const { cp_async_mbarrier_arrive(full); }
 
@@ -135,7 +141,10 @@ template <class S>
 class PackedOperands {
  public:
   __device__ __forceinline__ PackedOperands(const QuantizedLinearArgs& args, int warp_m, int fragment, int)
-      : args_(args), slot_(warp_m * 2 * S::kRowTiles), block_(fragment / Slots::kFragments) {}
+      : args_(args),
+        slot_(warp_m * 2 * S::kRowTiles),
+        block_(fragment / Slots::kFragments),
+        fragment_(fragment % Slots::kFragments) {}
 
   __device__ __forceinline__ void begin_group(int first_output) {
     first_output_ = first_output;
@@ -162,14 +171,14 @@ class PackedOperands {
           if (2 * first + i < 2 * S::kRowTiles)
             read(rows[i / 2][i % 2], shared.stage(stage), first_step + step, block, 2 * first + i);
 #pragma unroll
-        for (int pair = 0; pair < Slots::kFragments / 2; ++pair) {
+        for (int pair = 0; pair < kFragments / 2; ++pair) {
           if constexpr (Slots::kScalesSums)
-            if (2 * pair % Slots::kScaleFragments == 0)
+            if (2 * pair % kScaleFragments == 0)
 #pragma unroll
               for (int i = 0; i < 2 * kRowTilesAtOnce; ++i)
                 if (2 * first + i < 2 * S::kRowTiles)
                   rescale(sums.d[first + i / 2], rows[i / 2][i % 2], 2 * first + i,
-                          2 * pair / Slots::kScaleFragments);
+                          2 * pair / kScaleFragments);
           unsigned weights[kRowTilesAtOnce][2][4];
 #pragma unroll
           for (int m = 0; m < kRowTilesAtOnce; ++m)
@@ -178,7 +187,7 @@ class PackedOperands {
               for (int half = 0; half < 2; ++half) convert(weights[m][half], rows[m][half], pair);
 #pragma unroll
           for (int f = 0; f < 2; ++f)
-            for_x_fragments<S>(sums, x, block * Slots::kFragments + 2 * pair + f, norm, shared.scale(),
+            for_x_fragments<S>(sums, x, block * kFragments + 2 * pair + f, norm, shared.scale(),
                                count_squares && first == 0, [&](int n, unsigned b0, unsigned b1) {
 #pragma unroll
                                  for (int m = 0; m < kRowTilesAtOnce; ++m)
@@ -207,23 +216,30 @@ class PackedOperands {
   using Slots = typename S::Slots;
   using Word = typename Slots::Word;
   using Converter = GroupConverter<T, Slots::kWeights, Slots::kZeros>;
-  static constexpr int kBlocks = S::kFragments / Slots::kFragments;  // of a warp in a stage
+  /// What a warp has of a stage: blocks, or the part of one.
+  static constexpr int kBlocks = ceil_div(S::kFragments, Slots::kFragments),
+                       kFragments = min_of(S::kFragments, Slots::kFragments),
+                       kWords = kFragments / Word::kFragments,
+                       kScales = ceil_div(Slots::kScales * kFragments, Slots::kFragments),
+                       kScaleFragments = kFragments / kScales;
   static constexpr int kRowTilesAtOnce = min_of(S::kRowTiles, 2);
   static constexpr bool kRowScales = kHasRowScales<Slots::kWeights, Slots::kGroup>;
 
-  static_assert(S::kFragments % Slots::kFragments == 0);
+  static_assert(S::kFragments == kBlocks * kFragments && kFragments % 2 == 0);
+  static_assert(kFragments == Slots::kFragments ||
+                !(is_fp4(Slots::kWeights) || has_super_blocks(Slots::kWeights)));
 
   /// A lane's part of a block.
   struct PackedRow {
-    unsigned words[4];
-    BlockScales<Slots::kWeights, Slots::kGroup, Slots::kScales> scales;
-    signed char zeros[Slots::kScales];
+    unsigned words[kWords];
+    BlockScales<Slots::kWeights, Slots::kGroup, kScales> scales;
+    signed char zeros[kScales];
 
     /// Makes the weights of a group 0.
     __device__ __forceinline__ void clear(int group) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        if (i * Slots::kScales / 4 == group) words[i] = 0;
+      for (int i = 0; i < kWords; ++i)
+        if (i * kScales / kWords == group) words[i] = 0;
     }
   };
 
@@ -235,20 +251,21 @@ class PackedOperands {
   }
   __device__ __forceinline__ void read(PackedRow& to, const unsigned char* stage, int step, int block,
                                        int i) const {
-    const int lane = threadIdx.x % 32, column = (block_ + block) * Slots::kColumns;
+    const int lane = threadIdx.x % 32, column = (block_ + block) * Slots::kColumns + fragment_ * 16;
     const unsigned char* const slot = stage + (slot_ + i) * S::kSlotBytes;
     const unsigned char* const scales = slot + Slots::block_bytes(S::kTileK);
-    const auto words =
-        load_vec<4>(reinterpret_cast<const unsigned*>(slot + (block_ + block) * kBlockBytes + lane * 16));
+    const auto words = load_vec<kWords>(
+        reinterpret_cast<const unsigned*>(slot + (block_ + block) * kBlockBytes + lane * 16) +
+        fragment_ / Word::kFragments);
 #pragma unroll
-    for (int w = 0; w < 4; ++w) to.words[w] = words[w];
+    for (int w = 0; w < kWords; ++w) to.words[w] = words[w];
     if constexpr (Slots::kHasScales)
       to.scales.read(scales, column, lane / 4);
     else if constexpr (Slots::kGroup != 0)
       to.scales.template load<S::kIn>(0, args_.scales, row(i), min_of(step * S::kTileK + column, S::kIn - 1));
     if constexpr (Slots::kZeros)
 #pragma unroll
-      for (int g = 0; g < Slots::kScales; ++g)
+      for (int g = 0; g < kScales; ++g)
         to.zeros[g] = reinterpret_cast<const signed char*>(
             scales)[Slots::scale_bytes(S::kTileK) + (column / Slots::kGroup + g) * kBlockRows + lane / 4];
   }
@@ -257,7 +274,7 @@ class PackedOperands {
     constexpr int kPairs = Word::kPairs;
 #pragma unroll
     for (int i = 0; i < 4 / kPairs; ++i) {
-      const int word = pair * (4 / kPairs) + i, group = word * Word::kFragments / Slots::kScaleFragments;
+      const int word = pair * (4 / kPairs) + i, group = word * Word::kFragments / kScaleFragments;
       auto& to = reinterpret_cast<unsigned(&)[kPairs]>(pairs[i * kPairs]);
       if constexpr (Slots::kConvertsScaled)
         Converter(row.scales, group, Slots::kZeros ? row.zeros[group] : 0).convert(to, row.words[word]);
@@ -267,7 +284,7 @@ class PackedOperands {
     if constexpr (Slots::kGroup != 0 && !Slots::kScalesSums && !Slots::kConvertsScaled)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        pairs[i] = row.scales.template multiply<T>(pairs[i], (2 * pair + i / 2) / Slots::kScaleFragments);
+        pairs[i] = row.scales.template multiply<T>(pairs[i], (2 * pair + i / 2) / kScaleFragments);
   }
   /// Rescales the sums of slot i from the scale of a group to that of the next group, before its products are
   /// added. Where the next scale is 0 it is taken as 1 and the weights as 0.
@@ -292,18 +309,19 @@ class PackedOperands {
   }
 
   const QuantizedLinearArgs& args_;
-  const int slot_, block_;          // the first of this warp
-  int first_output_ = 0;            // the group's
-  float scales_[2 * S::kRowTiles];  // what the sums of each slot are still to be multiplied by
+  const int slot_, block_, fragment_;  // the first of this warp, and of the block
+  int first_output_ = 0;               // the group's
+  float scales_[2 * S::kRowTiles];     // what the sums of each slot are still to be multiplied by
 };
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
           int kGroup, int kZeros, int kBlocksPerSm, int kWarpsM, int kWarpsK, int kRows, int kTileK,
-          int kStages, int kResidentX, int kSplits, int kPartialOffset>
+          int kStages, int kResidentX, int kOneGroup, int kSplits, int kPartialOffset>
 __global__ void __launch_bounds__(32 * kWarpsM * kWarpsK + kProducerThreads, kBlocksPerSm)
     linear_mma_packed_cp_async(QuantizedLinearArgs args) {
-  using S = SkinnyGemm<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWarpsM, kWarpsK, kRows, kTileK,
-                       kStages, kResidentX != 0, 1, kSplits, PackedSlots<T, kWeights, kGroup, kZeros != 0>>;
+  using S =
+      SkinnyGemm<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWarpsM, kWarpsK, kRows, kTileK, kStages,
+                 kResidentX != 0, 1, kSplits, kOneGroup != 0, PackedSlots<T, kWeights, kGroup, kZeros != 0>>;
   [[maybe_unused]] static constexpr int kSharedBytes = S::kSharedBytes;
   extern __shared__ __align__(1024) unsigned char memory[];
   const SkinnyShared<S> shared{memory};
