@@ -59,6 +59,12 @@ wgmma_slots() {
     "$here/wgmma_slots.cu"
   "$work/wgmma_slots" | tee "$out/wgmma_slots.csv"
 }
+#: lessons/linear_quantized_gemm.md: what instructions beside mma.sync cost -> mma_slots.csv
+mma_slots() {
+  nvcc -std=c++20 -O3 -gencode arch=compute_80,code=compute_80 -diag-suppress 1886 -I"$root" -o "$work/mma_slots" \
+    "$here/mma_slots.cu"
+  "$work/mma_slots" | tee "$out/mma_slots.csv"
+}
 #: measuring.md: with a cold cubin cache a sweep of 506 configurations measures 80 % of the time
 busy() {
   local sweep=("$program" tune "$root/configs/evidence_500.yaml" --device "$device" -v)
