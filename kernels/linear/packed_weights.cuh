@@ -374,4 +374,24 @@ class GroupConverter {
   unsigned zero_;                      // the bias of WeightWord::convert()
 };
 
+/// Converts word `word` of a row's block to pairs of T: integers times the scale of their group; fp4 times
+/// it, unless kScalesSums, where scales multiply sums. `scales`: the BlockScales of the row, which has one
+/// for every kScaleFragments fragments; `zeros`: its zero points beside that of the format, with kZeros.
+template <class T, int kWeights, int kGroup, bool kZeros, int kScaleFragments, bool kScalesSums, class Scales>
+__device__ __forceinline__ void convert_word(unsigned (&pairs)[WeightWord<T, kWeights>::kPairs],
+                                             unsigned bits, const Scales& scales, const signed char* zeros,
+                                             int word) {
+  using Word = WeightWord<T, kWeights>;
+  if constexpr (kConvertsScaled<T, kWeights, kGroup>) {
+    const int group = word * Word::kFragments / kScaleFragments;
+    GroupConverter<T, kWeights, kZeros>(scales, group, kZeros ? zeros[group] : 0).convert(pairs, bits);
+  } else {
+    Word::convert(pairs, bits, Word::bias(Word::kZero));
+    if constexpr (kGroup != 0 && !kScalesSums)
+#pragma unroll
+      for (int i = 0; i < Word::kPairs; ++i)
+        pairs[i] = scales.template multiply<T>(pairs[i], (word * Word::kFragments + i / 2) / kScaleFragments);
+  }
+}
+
 }  // namespace warptune

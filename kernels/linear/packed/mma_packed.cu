@@ -200,18 +200,8 @@ class PackedTiles {
   /// Converts a word of a block of slot n, the part of a group, to pairs of T.
   static __device__ __forceinline__ void convert(unsigned (&b)[Word::kPairs], unsigned bits,
                                                  const Scales& scales, int block, int n, int word) {
-    [[maybe_unused]] const auto& row = scales.scales[block][n][0];
-    const int group = word * S::kBlockScales / 4;
-    const int zero = S::kZeros ? scales.zeros[block][n][group] : 0;
-    if constexpr (S::kConvertsScaled) {
-      Converter(row, group, zero).convert(b, bits);
-    } else {
-      Word::convert(b, bits, Word::bias(Word::kZero + zero));
-      if constexpr (S::kGroup != 0 && !S::kScalesSums)
-#pragma unroll
-        for (int i = 0; i < Word::kPairs; ++i)
-          b[i] = row.template multiply<T>(b[i], (word * Word::kFragments + i / 2) / S::kScaleFragments);
-    }
+    convert_word<T, S::kWeights, S::kGroup, S::kZeros, S::kScaleFragments, S::kScalesSums>(
+        b, bits, scales.scales[block][n][0], scales.zeros[block][n], word);
   }
   /// Adds the sums of a group times its scales.
   __device__ __forceinline__ void add_scaled(float (&sums)[S::kMTiles][S::kSlots][4],

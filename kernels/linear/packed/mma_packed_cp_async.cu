@@ -274,17 +274,11 @@ class PackedOperands {
     constexpr int kPairs = Word::kPairs;
 #pragma unroll
     for (int i = 0; i < 4 / kPairs; ++i) {
-      const int word = pair * (4 / kPairs) + i, group = word * Word::kFragments / kScaleFragments;
-      auto& to = reinterpret_cast<unsigned(&)[kPairs]>(pairs[i * kPairs]);
-      if constexpr (Slots::kConvertsScaled)
-        Converter(row.scales, group, Slots::kZeros ? row.zeros[group] : 0).convert(to, row.words[word]);
-      else
-        Word::convert(to, row.words[word], Word::bias(Word::kZero));
+      const int word = pair * (4 / kPairs) + i;
+      convert_word<T, Slots::kWeights, Slots::kGroup, Slots::kZeros, kScaleFragments, Slots::kScalesSums>(
+          reinterpret_cast<unsigned(&)[kPairs]>(pairs[i * kPairs]), row.words[word], row.scales, row.zeros,
+          word);
     }
-    if constexpr (Slots::kGroup != 0 && !Slots::kScalesSums && !Slots::kConvertsScaled)
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        pairs[i] = row.scales.template multiply<T>(pairs[i], (2 * pair + i / 2) / kScaleFragments);
   }
   /// Rescales the sums of slot i from the scale of a group to that of the next group, before its products are
   /// added. Where the next scale is 0 it is taken as 1 and the weights as 0.

@@ -91,10 +91,6 @@ class PackedMainloop {
   static constexpr __device__ __forceinline__ int scale_of(int column) {
     return column * S::kBlockScales / S::kColumns;
   }
-  /// The same for pair `pair` of a word.
-  static constexpr __device__ __forceinline__ int scale_of_pair(int word, int pair) {
-    return scale_of(word * S::kColumns / 4 + pair / 2 * 16);
-  }
 
   /// The first block of this warpgroup in a stage.
   __device__ __forceinline__ int first_block() const { return rank_k_ * (S::kTileBlocks / S::kWarpgroupsK); }
@@ -142,23 +138,16 @@ class PackedMainloop {
   __device__ __forceinline__ void convert(int i, unsigned (&a)[S::kBatchFragments][4]) const {
 #pragma unroll
     for (int w = 0; w < S::kBatchWords; ++w) {
-      const int word = part(i) * S::kBatchWords + w, scale = scale_of(word * S::kColumns / 4);
+      const int word = part(i) * S::kBatchWords + w;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const uint4& v = block_.bytes[half];
         const unsigned bits = word == 0 ? v.x : word == 1 ? v.y : word == 2 ? v.z : v.w;
         unsigned pairs[Word::kPairs];
-        if constexpr (S::kConvertsScaled)
-          Converter(block_.scales[half], scale, S::kZeros ? block_.zeros[half][scale] : 0)
-              .convert(pairs, bits);
-        else
-          Word::convert(pairs, bits, Word::bias(Word::kZero));
+        convert_word<T, S::kWeights, S::kGroup, S::kZeros, S::kColumns / 16 / S::kBlockScales,
+                     S::kScalesSums>(pairs, bits, block_.scales[half], block_.zeros[half], word);
 #pragma unroll
-        for (int j = 0; j < Word::kPairs; ++j) {
-          if constexpr (S::kGroup != 0 && !S::kScalesSums && !S::kConvertsScaled)
-            pairs[j] = block_.scales[half].template multiply<T>(pairs[j], scale_of_pair(word, j));
-          a[w * Word::kFragments + j / 2][j % 2 * 2 + half] = pairs[j];
-        }
+        for (int j = 0; j < Word::kPairs; ++j) a[w * Word::kFragments + j / 2][j % 2 * 2 + half] = pairs[j];
       }
     }
   }
