@@ -220,8 +220,9 @@ std::vector<Tile> tile_rows() {
            quantized_sm_80),
       tile("linear", "mma_packed_cp_async",
            "has_wgmma == 0 && tokens <= 64 && in > 8192 && " + rows_per_sm("swiglu") + " <= 48",
-           "blocks_per_sm=1 warps_m=2 warps_k<=4 rows=" + by_rows({{32, 64}}, 96) +
-               " tile_k<=512 stages<=2 resident_x=no one_group<=1 splits=2 pdl<=1",
+           "blocks_per_sm=1 warps_m=2 warps_k<=" + by_rows({{32, 4}}, 2) +
+               " rows=" + by_rows({{32, 64}}, 96) + " tile_k<=" + by_rows({{32, 512}}, 128) +
+               " stages<=" + by_rows({{32, 2}}, 6) + " resident_x=no one_group<=1 splits=2 pdl<=1",
            quantized_sm_80),
       tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 64",
            "blocks_per_sm=1 warps_m<=" + by_rows({{48, 1}, {96, 2}, {192, 4}, {256, 8}}, 2) +
