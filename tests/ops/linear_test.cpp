@@ -8,6 +8,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/space.h"
+#include "harness/device/launch_check.h"
 #include "kernels/linear/args.h"
 #include "kernels/linear/packed_weights.h"
 #include "tests/support.h"
@@ -441,6 +442,34 @@ TEST(LinearQuantized, ABlockThatHasAnSmLeavesNoRoomForAnother) {
     }
     EXPECT_GT(count, 10) << name;
   }
+}
+
+// Where partial sums take the place of the stages, a second group of rows would overwrite them. An exported
+// launch runs on devices with other numbers of SMs than the one that it was chosen for.
+TEST(LinearQuantized, ABlockHasOneGroupOfRowsOnEveryDevice) {
+  const OpEntry& linear = find_op("linear");
+  const Variant& variant = linear.variant("mma_packed_cp_async");
+  const DeviceFacts chosen_for = known_device("sm_80");
+  int count = 0;
+  for (const char* epilogue : {"none", "swiglu"})
+    for (const char* out : {"3048", "4096", "12296"}) {
+      const Problem problem = linear.op.problem(
+          quantized("64", "4096", out, "int4", "128", {{"epilogue", epilogue}}), DType::bf16);
+      const std::int64_t slots = ceil_div(problem["out"], 8), unit = problem["epilogue"] == 2 ? 2 : 1;
+      for (const Config& config : Space(variant, problem, chosen_for).configs()) {
+        if (config["one_group"] == 0) continue;
+        const Launch launch = launch_of(variant, variant.stages.back(), problem, config, chosen_for);
+        for (const int sms : {20, 108, 132, 200}) {
+          DeviceFacts facts = chosen_for;
+          facts.sms = sms;
+          const std::int64_t ranges = launched_grid(launch, facts).x / config["splits"];
+          EXPECT_LE(8 * ceil_div(slots, ranges) * unit, config["rows"])
+              << problem.key() << ' ' << config.str() << " on " << sms << " SMs";
+        }
+        ++count;
+      }
+    }
+  EXPECT_GT(count, 100);
 }
 
 // x times the norm's weight is stored before it is scaled.

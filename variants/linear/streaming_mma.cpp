@@ -23,10 +23,10 @@ std::vector<Parameter> parameters(std::vector<std::int64_t> rows,
 }
 
 /// The shared memory of SkinnyGemm: stages, resident x, partial sums, squares and scales, barriers.
-/// `blocks_k`: the number of blocks that split K; `stage_bytes`: of weights; `one_group`: whether partial
-/// sums take the place of the stages.
+/// `blocks_k`: the number of blocks that split K; `stage_bytes`: of weights; `buffer_bytes`: of the pipeline
+/// and the partial sums.
 std::vector<DerivedValue> derived(const Expression& blocks_k, const Expression& stage_bytes,
-                                  const Expression& one_group) {
+                                  const Expression& buffer_bytes) {
   return {
       kWeightRows,
       {"padded_tokens", "8 * ceil_div(tokens, 8)", "tokens of the fragments"},
@@ -38,15 +38,12 @@ std::vector<DerivedValue> derived(const Expression& blocks_k, const Expression& 
       {"pipeline_bytes",
        "stages * (stage_bytes + (resident_x ? 0 : x_tile_bytes)) + (resident_x ? steps * x_tile_bytes : 0)",
        "bytes of the stages, and of x"},
-      {"shared_bytes",
-       if_else(one_group, "max(pipeline_bytes, split_k ? partial_bytes : 0)",
-               "pipeline_bytes + (split_k ? partial_bytes : 0)") +
-           "4 * (warps_k + 1) * padded_tokens + 8 * (2 * stages + 2)",
+      {"shared_bytes", buffer_bytes + "4 * (warps_k + 1) * padded_tokens + 8 * (2 * stages + 2)",
        "bytes of shared memory of a block"}};
 }
 
-/// Of partial sums beside the stages, at most: 68 KB.
-const Expression kPartialBytes = 69632;
+/// Partial sums beside the stages, and their bytes at most, 68 KB.
+const Expression kBuffersApart = "pipeline_bytes + (split_k ? partial_bytes : 0)", kPartialBytes = 69632;
 
 /// The constraints of all. `bytes`: of weights in flight per SM, at least; `partial_bytes`: at most.
 std::vector<Expression> constraints(const Expression& blocks_k, const Expression& bytes,
@@ -108,7 +105,7 @@ Variant mma_bulk_copy() {
           "2 to 64 tokens: persistent blocks stream weights by TMA to mma.sync; the warps of a "
           "block, and the blocks of a cluster, split K.",
       .parameters = parameters({16, 32, 64, 128, 256}),
-      .derived = derived("cluster", kPlainStage, 0),
+      .derived = derived("cluster", kPlainStage, kBuffersApart),
       .constraints = plain_constraints("cluster"),
       .limits = limits("shared_bytes"),
       .dtypes = {DType::fp16, DType::bf16},
@@ -149,7 +146,7 @@ Variant mma_cp_async() {
                 "2 to 64 tokens: persistent blocks stream weights by cp.async to mma.sync; the warps of a "
                 "block split K.",
             .parameters = parameters({16, 32, 64, 96, 128, 192, 256}),
-            .derived = derived("splits", kPlainStage, 0),
+            .derived = derived("splits", kPlainStage, kBuffersApart),
             .constraints = plain_constraints("splits"),
             .limits = limits("shared_bytes"),
             .dtypes = {DType::fp16, DType::bf16},
@@ -184,7 +181,9 @@ Variant mma_packed_cp_async() {
            {"slot_bytes",
             "16 * ceil_div(512 * tile_k // block_columns + "
             "((group == 0 || weights == fp8 ? 0 : scale_bytes) + 8 * zeros) * tile_k // max(group, 1), 16)",
-            "bytes of eight rows of weights in a stage, with their scales and zero points"}},
+            "bytes of eight rows of weights in a stage, with their scales and zero points"},
+           {"row_blocks", "ceil_div(ceil_div(out, 8), rows // (epilogue == swiglu ? 16 : 8))",
+            "blocks of one group of rows each that have all outputs"}},
       .constraints =
           constraints("splits", "tokens <= 16 ? 30000 : 16000", if_else("one_group", 131072, kPartialBytes)),
       .limits = limits(shared_bytes),
@@ -196,12 +195,14 @@ Variant mma_packed_cp_async() {
                "{epilogue}, {weights}, {group}, {zeros}, {blocks_per_sm}, {warps_m}, {warps_k}, {rows}, "
                "{tile_k}, {stages}, {resident_x}, {one_group}, {splits}, {partial_offset}>",
            .geometry = geometry(1, 4)}}};
-  v.parameters.push_back({"one_group",
-                          {0, 1},
-                          "a block has one group of rows: its partial sums take the place of the stages",
-                          {"no", "yes"}});
+  v.parameters.push_back(
+      {"one_group",
+       {0, 1},
+       "a block has one group of rows, on any device: its partial sums take the place of the stages",
+       {"no", "yes"}});
   for (const DerivedValue& value :
-       derived("splits", "128 * ceil_div(rows / 8 * slot_bytes, 128)", "one_group"))
+       derived("splits", "128 * ceil_div(rows / 8 * slot_bytes, 128)",
+               if_else("one_group", "max(pipeline_bytes, partial_bytes)", kBuffersApart)))
     v.derived.push_back(value);
   v.derived.push_back({"registers",
                        "rows / warps_m * padded_tokens / 32 + padded_tokens / 4 + (tile_k // warps_k < "
@@ -209,16 +210,18 @@ Variant mma_packed_cp_async() {
                        "registers of a consumer, estimated"});
   add_splits(v);
   v.parameters.push_back(pdl_parameter());
-  v.stages.front().geometry.pdl = "pdl";
-  v.stages.front().geometry.shared_bytes = shared_bytes;
+  LaunchExpressions& launch = v.stages.front().geometry;
+  launch.pdl = "pdl";
+  launch.shared_bytes = shared_bytes;
+  launch.grid = {"one_group ? row_blocks * splits : blocks_per_sm"};
+  launch.per_sm = "one_group == 0";
   for (const Expression& constraint : std::vector<Expression>{
            "weights != same && activations == same", "act_order == no", "zeros == no || group != 0",
            "in % block_columns == 0", "tile_k % block_columns == 0",
            // A warp multiplies whole blocks, or whole words of one.
            "tile_k % (warps_k * (weights in [int4, int8, fp8] ? 32 : block_columns)) == 0",
            "tile_k % scale_columns == 0", "epilogue != swiglu || out % 8 == 0",
-           "one_group == (split_k && 8 * ceil_div(ceil_div(out, 8), sms * blocks_per_sm // splits) <= "
-           "rows // (epilogue == swiglu ? 2 : 1))",
+           "one_group == (split_k && row_blocks * splits <= sms * blocks_per_sm)",
            "registers * blocks_per_sm * 32 * (warps_m * warps_k + 4) <= 65536", kPdlConstraint})
     v.constraints.push_back(constraint);
   return v;

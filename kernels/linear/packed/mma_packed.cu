@@ -197,12 +197,6 @@ class PackedTiles {
     const int lane = threadIdx.x % 32, row = warp() / S::kWarpsN * S::kWarpM + m * 16 + lane % 16;
     ldmatrix_x4(a, x(step) + row * S::kPitch + block * S::kColumns + f * 16 + lane / 16 * 8);
   }
-  /// Converts a word of a block of slot n, the part of a group, to pairs of T.
-  static __device__ __forceinline__ void convert(unsigned (&b)[Word::kPairs], unsigned bits,
-                                                 const Scales& scales, int block, int n, int word) {
-    convert_word<T, S::kWeights, S::kGroup, S::kZeros, S::kScaleFragments, S::kScalesSums>(
-        b, bits, scales.scales[block][n][0], scales.zeros[block][n], word);
-  }
   /// Adds the sums of a group times its scales.
   __device__ __forceinline__ void add_scaled(float (&sums)[S::kMTiles][S::kSlots][4],
                                              const float (&partial)[S::kMTiles][4], const Scales& scales,
@@ -233,7 +227,8 @@ class PackedTiles {
       for (int n = 0; n < S::kSlots; ++n) {
         float partial[S::kMTiles][4] = {};
         unsigned b[Word::kPairs];
-        convert(b, word_of(bytes[n], word), scales, block, n, word);
+        convert_word<T, S::kWeights, S::kGroup, S::kZeros, S::kScaleFragments, S::kScalesSums>(
+            b, word_of(bytes[n], word), scales.scales[block][n][0], scales.zeros[block][n], word);
 #pragma unroll
         for (int f = 0; f < Word::kFragments; ++f)
 #pragma unroll
