@@ -31,7 +31,7 @@
 
 namespace warptune {
 
-/// Waits for a stage. Polls of packed weights, which tensor cores wait for, pause.
+/// Waits for a stage. With packed weights a pause follows each poll and leaves issue slots to other warps.
 template <class S, int kNanoseconds>
 __device__ __forceinline__ void wait_in_pipeline(Mbarrier* barrier, unsigned phase) {
   if constexpr (S::Slots::kPacked)
