@@ -214,14 +214,16 @@ Variant mma_packed_cp_async() {
   launch.pdl = "pdl";
   launch.shared_bytes = shared_bytes;
   launch.grid = {"one_group ? row_blocks * splits : blocks_per_sm"};
-  launch.per_sm = "one_group == 0";
+  launch.per_sm = "one_group == no";
   for (const Expression& constraint : std::vector<Expression>{
            "weights != same && activations == same", "act_order == no", "zeros == no || group != 0",
            "in % block_columns == 0", "tile_k % block_columns == 0",
            // A warp multiplies whole blocks, or whole words of one.
            "tile_k % (warps_k * (weights in [int4, int8, fp8] ? 32 : block_columns)) == 0",
            "tile_k % scale_columns == 0", "epilogue != swiglu || out % 8 == 0",
-           "one_group == (split_k && row_blocks * splits <= sms * blocks_per_sm)",
+           "one_group ? split_k && row_blocks * splits <= sms * blocks_per_sm : !split_k || row_blocks * "
+           "splits "
+           "> sms * blocks_per_sm",
            "registers * blocks_per_sm * 32 * (warps_m * warps_k + 4) <= 65536", kPdlConstraint})
     v.constraints.push_back(constraint);
   return v;
