@@ -472,6 +472,27 @@ TEST(LinearQuantized, ABlockHasOneGroupOfRowsOnEveryDevice) {
   EXPECT_GT(count, 100);
 }
 
+// As above: a block beyond the last group of blocks would compute rows that do not exist.
+TEST(LinearStreaming, BlocksThatSplitKAreWholeGroupsOnEveryDevice) {
+  const OpEntry& linear = find_op("linear");
+  const Variant& variant = linear.variant("mma_cp_async");
+  const DeviceFacts chosen_for = known_device("sm_80");
+  const Problem problem = linear.op.problem(dims("64", "4096", "4096"), DType::bf16);
+  int count = 0;
+  for (const Config& config : Space(variant, problem, chosen_for).configs()) {
+    if (config["splits"] == 1) continue;
+    const Launch launch = launch_of(variant, variant.stages.back(), problem, config, chosen_for);
+    for (const int sms : {14, 42, 98, 108}) {
+      DeviceFacts facts = chosen_for;
+      facts.sms = sms;
+      EXPECT_EQ(launched_grid(launch, facts).x % config["splits"], 0)
+          << config.str() << " on " << sms << " SMs";
+    }
+    ++count;
+  }
+  EXPECT_GT(count, 10);
+}
+
 // x times the norm's weight is stored before it is scaled.
 TEST(LinearDims, Fp16HasNoSplitNorm) {
   for (const auto& [prologue, epilogue] : {std::pair("rms_scale", "none"), std::pair("none", "add_rms")}) {

@@ -154,6 +154,10 @@ Variant mma_cp_async() {
                         .kernel = "linear_mma_cp_async" + kTemplate + ", {splits}, {partial_offset}>",
                         .geometry = geometry(1, 4)}}};
   add_splits(v);
+  // Blocks that split K are whole groups of them, also in an exported launch on another device.
+  LaunchExpressions& launch = v.stages.front().geometry;
+  launch.grid = {"splits == 1 ? blocks_per_sm : blocks_per_sm * sms"};
+  launch.per_sm = "splits == 1";
   // x from the L2 with every group is at most twice as much as the weights: with 64 tokens and few weight
   // rows, groups of 64 rows would leave SMs idle.
   for (const char* constraint : {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4",
