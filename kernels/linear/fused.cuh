@@ -95,6 +95,22 @@ __device__ __forceinline__ T store_output(const Args& args, int token, int o, fl
   return rounded;
 }
 
+/// Epilogue of N adjacent outputs from `o` on: adds bias and residual, and stores.
+template <class T, int kOut, int kBias, int kEpilogue, int N, class Args>
+__device__ __forceinline__ void store_outputs(const Args& args, int token, int o, Vec<float, N> y) {
+  const long long at = static_cast<long long>(token) * kOut + o;
+  Vec<float, N> bias = {}, residual = {};
+  if constexpr (kBias != 0) bias = to_float(load_vec<N>(static_cast<const T*>(args.bias) + o));
+  if constexpr (kAddsResidual<kEpilogue>)
+    residual = to_float(load_vec<N>(static_cast<const T*>(args.residual) + at));
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if constexpr (kBias != 0) y[i] += bias[i];
+    if constexpr (kAddsResidual<kEpilogue>) y[i] += residual[i];
+  }
+  store_vec<N>(static_cast<T*>(args.y) + at, from_float<T>(y));
+}
+
 /// Whether x is scaled by 1 / RMS before it is rounded to T. Else the outputs are: x is then read once, but x
 /// times the weight of the norm must fit T, which fp16 is too narrow for.
 template <class T>
