@@ -226,7 +226,7 @@ std::vector<Tile> tile_rows() {
            quantized_sm_80),
       tile("linear", "mma_packed_cp_async", "has_wgmma == 0 && tokens <= 64",
            "blocks_per_sm=1 warps_m<=" + by_rows({{48, 1}, {96, 2}, {192, 4}, {256, 8}}, 2) +
-               " warps_k<=weights==5?2:" + by_rows({{96, 4}, {128, 2}, {256, 1}}, 2) + " rows<=" +
+               " warps_k<=weights==5?2:" + by_rows({{96, 4}, {192, 2}, {256, 1}}, 2) + " rows<=" +
                by_rows({{32, 32}, {48, 48}, {64, 64}, {96, 96}, {128, 128}, {192, 192}, {256, 256}}, 96) +
                " tile_k<=" + by_rows({{64, 512}, {128, 256}, {192, 128}}, 256) + " stages<=" +
                by_rows({{64, 2}, {128, 3}, {192, 4}}, 2) + " resident_x=no one_group<=1 splits=1 pdl<=1",

@@ -74,24 +74,20 @@ __device__ __forceinline__ bool add_blocks(const typename S::Args& args, const S
   return true;
 }
 
-/// The sums of N adjacent partial results over the warps that split K, or over the cluster after add_warps().
-/// After add_blocks() they are those of all.
-template <class S, int N>
-__device__ __forceinline__ Vec<float, N> sum_partial(const float* partial, int of_warp) {
+/// The sum of one partial result over the warps that split K, or over the cluster after add_warps(). After
+/// add_blocks() it is the sum of all.
+template <class S>
+__device__ __forceinline__ float sum_partial(const float* partial, int of_warp) {
   constexpr int kCount = S::kSplits > 1 ? 1 : S::kCluster > 1 ? S::kCluster : S::kWarpsK;
-  Vec<float, N> parts[kCount];
+  float parts[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
-    if constexpr (S::kCluster > 1) {
+    if constexpr (S::kCluster > 1)
+      parts[i] = cluster_load(partial, i);
+    else
+      parts[i] = partial[i * of_warp];
 #pragma unroll
-      for (int j = 0; j < N; ++j) parts[i][j] = cluster_load(partial + j, i);
-    } else {
-      parts[i] = load_vec<N>(partial + i * of_warp);
-    }
-#pragma unroll
-  for (int i = 1; i < kCount; ++i)
-#pragma unroll
-    for (int j = 0; j < N; ++j) parts[0][j] += parts[i][j];
+  for (int i = 1; i < kCount; ++i) parts[0] += parts[i];
   return parts[0];
 }
 
@@ -107,8 +103,7 @@ template <class S>
 __device__ __forceinline__ void compute_scales(const typename S::Args& args, const SkinnyShared<S>& shared) {
   if constexpr (S::kScalesSums) {
     for (int t = threadIdx.x; t < S::kTokens; t += S::kThreads)
-      shared.scale()[t] =
-          rsqrtf(sum_partial<S, 1>(shared.squares() + t, S::kPaddedTokens)[0] / S::kIn + args.eps);
+      shared.scale()[t] = rsqrtf(sum_partial<S>(shared.squares() + t, S::kPaddedTokens) / S::kIn + args.eps);
     named_barrier_sync(1, S::kThreads);
   }
 }
@@ -144,6 +139,44 @@ __device__ __forceinline__ void store_fragments(const typename S::Args& args, co
     }
 }
 
+/// Whether a thread stores four outputs at once: ranges of packed weights begin at slots of eight outputs.
+template <class S>
+inline constexpr bool kStoresVectors = S::Slots::kPacked && !S::kArgmax && S::kOut % 4 == 0;
+
+/// Adds the partial sums of the warps that split K, scales, and stores four outputs at a time.
+template <class S>
+__device__ __forceinline__ void store_vectors(const typename S::Args& args, const SkinnyShared<S>& shared,
+                                              int first, int outputs) {
+  constexpr int kVec = 4, kVectors = S::kGroupOutputs / kVec, kParts = S::kSplits > 1 ? 1 : S::kWarpsK;
+  const auto sum = [](const float* partial) {
+    auto total = load_vec<kVec>(partial);
+#pragma unroll
+    for (int warp = 1; warp < kParts; ++warp) {
+      const auto part = load_vec<kVec>(partial + warp * S::kPartial);
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) total[i] += part[i];
+    }
+    return total;
+  };
+#pragma unroll 1
+  for (int i = threadIdx.x; i < S::kTokens * kVectors; i += S::kThreads) {
+    const int token = i / kVectors, output = i % kVectors * kVec;
+    if (output >= outputs) continue;
+    const float scale = S::kScalesSums ? shared.scale()[token] : 1;
+    const int row = S::kSwiglu ? output / 8 * 16 + output % 8 : output;
+    const float* const at = shared.partial() + token * S::kPitch + row;
+    auto y = sum(at);
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) y[j] *= scale;
+    if constexpr (S::kSwiglu) {
+      const auto up = sum(at + 8);
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) y[j] = silu(y[j]) * (scale * up[j]);
+    }
+    store_outputs<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y);
+  }
+}
+
 /// Epilogue of a group whose sums lie in shared memory: adds the partial sums, scales, and stores `outputs`
 /// outputs from `first` on. The blocks of a cluster share them; of kSplits blocks the last stores all.
 template <class S, int kPartialOffset>
@@ -162,36 +195,31 @@ __device__ __forceinline__ void store_group(const typename S::Args& args, const 
   if constexpr (S::kSplits > 1)
     if (!add_blocks<S, kPartialOffset>(args, shared, group)) return;
   if (S::kScalesSums && group == 0) compute_scales<S>(args, shared);
-  // Ranges of packed weights begin at slots of eight outputs: a thread stores four at once.
-  constexpr int kAtOnce = S::Slots::kPacked && !S::kArgmax && S::kOut % 4 == 0 ? 4 : 1,
-                kVectors = S::kGroupOutputs / kAtOnce;
+  if constexpr (kStoresVectors<S>) return store_vectors<S>(args, shared, first, outputs);
   const int rank = S::kCluster > 1 ? SkinnyWork<S>::rank_in_range() : 0;
 #pragma unroll 2
-  for (int i = rank * S::kThreads + threadIdx.x; i < S::kTokens * kVectors; i += S::kCluster * S::kThreads) {
-    const int token = i / kVectors, output = i % kVectors * kAtOnce;
+  for (int i = rank * S::kThreads + threadIdx.x; i < S::kTokens * S::kGroupOutputs;
+       i += S::kCluster * S::kThreads) {
+    const int token = i / S::kGroupOutputs, output = i % S::kGroupOutputs;
     if (!S::kArgmax && output >= outputs) continue;
     const float scale = S::kScalesSums ? shared.scale()[token] : 1;
     const int row = S::kSwiglu ? output / 8 * 16 + output % 8 : output;
     const float* const at = partial + token * S::kPitch + row;
-    auto y = sum_partial<S, kAtOnce>(at, S::kPartial);
-    [[maybe_unused]] Vec<float, kAtOnce> up;
-    if constexpr (S::kSwiglu) up = sum_partial<S, kAtOnce>(at + 8, S::kPartial);
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      y[j] *= scale;
-      if constexpr (S::kSwiglu) y[j] = silu(y[j]) * (scale * up[j]);
-    }
+    float y = scale * sum_partial<S>(at, S::kPartial);
+    if constexpr (S::kSwiglu) y = silu(y) * (scale * sum_partial<S>(at + 8, S::kPartial));
     if constexpr (S::kArgmax) {
       typename S::Key::Word key = 0;
       if (output < outputs)
-        key = S::Key::make(store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(
-                               args, token, first + output, y[0], 0),
-                           first + output);
+        key = S::Key::make(
+            store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y, 0),
+            first + output);
       // A group is a multiple of 16 outputs, so these lanes have one token, and all or none of them are here.
       constexpr int kLanes = S::kGroupOutputs % 32 == 0 ? 32 : 16;
       put_largest_key<1, kLanes>(args, token, key, kLanes == 32 ? ~0u : 0xffffu << (lane & 16));
     } else {
-      store_outputs<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y);
+      store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(
+          args, token, first + output, y,
+          load_residual<typename S::T, S::kOut, S::kEpilogue>(args, token, first + output));
     }
   }
   // The last arrival is not waited for, and may reach a block that has exited.

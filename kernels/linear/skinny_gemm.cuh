@@ -38,12 +38,13 @@ struct SkinnyGemm {
   static constexpr int kCluster = kCluster_, kSplits = kSplits_, kBlocksK = kCluster * kSplits;
   static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kArgmax = kEpilogue == kEpilogueArgmax, kResidentX = kResidentX_;
-  /// Whether a block has one group: partial sums then take the place of the stages.
+  /// Whether a block has one group: its sums then take the place of the stages.
   static constexpr bool kOneGroup = kOneGroup_;
   /// Whether the tokens of x, or the sums, are multiplied by 1 / RMS.
   static constexpr bool kScalesX = kNorm && kScalesBeforeRounding<T>, kScalesSums = kNorm && !kScalesX;
   static constexpr int kWarps = kWarpsM * kWarpsK, kThreads = 32 * kWarps;  // consumers
-  static constexpr bool kSplitK = kWarpsK * kBlocksK > 1;  // partial sums go through shared memory
+  /// Whether sums go through shared memory: those of warps or blocks that split K, and those of one group.
+  static constexpr bool kSharedSums = kWarpsK * kBlocksK > 1 || kOneGroup;
   static constexpr int kTokenTiles = ceil_div(kTokens, 8), kPaddedTokens = 8 * kTokenTiles;
   static constexpr int kRowTiles = kRows / kWarpsM / 16;    // m16 tiles of a warp
   static constexpr int kFragments = kTileK / 16 / kWarpsK;  // k16 fragments of a warp and stage
@@ -63,7 +64,7 @@ struct SkinnyGemm {
   static constexpr int kPitch = kRows + 4;  // floats of a token's partial sums: stores without bank conflicts
   static constexpr int kPartial = kPaddedTokens * kPitch;  // floats of a warp that splits K
   static constexpr int kSquaresOffset =
-      max_of(kStagesEnd, kPartialOffset + (kSplitK ? 4 * kWarpsK * kPartial : 0));
+      max_of(kStagesEnd, kPartialOffset + (kSharedSums ? 4 * kWarpsK * kPartial : 0));
   static constexpr int kScaleOffset = kSquaresOffset + 4 * kWarpsK * kPaddedTokens;
   static constexpr int kBarrierOffset = kScaleOffset + 4 * kPaddedTokens;
   static constexpr int kSharedBytes = kBarrierOffset + 8 * (2 * kStages + 2);

@@ -243,7 +243,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
     operands.end_group(sums);
     const auto [begin, end] = work.group(group);
     if (S::kScalesSums && group == 0 && warp_m == 0) store_squares<S>(shared, sums, warp_k, lane);
-    if constexpr (S::kSplitK) {
+    if constexpr (S::kSharedSums) {
       if constexpr (S::kOneGroup) {  // all warps have read the stages
         named_barrier_sync(1, S::kThreads);
       } else if (group > 0) {  // the partial sums of the group before have been read

@@ -202,7 +202,7 @@ Variant mma_packed_cp_async() {
   v.parameters.push_back(
       {"one_group",
        {0, 1},
-       "a block has one group of rows, on any device: its partial sums take the place of the stages",
+       "a block has one group of rows, on any device: its sums take the place of the stages",
        {"no", "yes"}});
   for (const DerivedValue& value :
        derived("splits", "128 * ceil_div(rows / 8 * slot_bytes, 128)",
@@ -225,7 +225,7 @@ Variant mma_packed_cp_async() {
            // A warp multiplies whole blocks, or whole words of one.
            "tile_k % (warps_k * (weights in [int4, int8, fp8] ? 32 : block_columns)) == 0",
            "tile_k % scale_columns == 0", "epilogue != swiglu || out % 8 == 0",
-           "one_group ? split_k && row_blocks * splits <= sms * blocks_per_sm : !split_k || row_blocks * "
+           "one_group ? row_blocks * splits <= sms * blocks_per_sm : !split_k || row_blocks * "
            "splits "
            "> sms * blocks_per_sm",
            "registers * blocks_per_sm * 32 * (warps_m * warps_k + 4) <= 65536", kPdlConstraint})
