@@ -95,9 +95,9 @@ __device__ __forceinline__ T store_output(const Args& args, int token, int o, fl
   return rounded;
 }
 
-/// Epilogue of N adjacent outputs from `o` on: adds bias and residual, and stores.
+/// Epilogue of N adjacent outputs from `o` on: adds bias and residual, and stores. Returns what it stores.
 template <class T, int kOut, int kBias, int kEpilogue, int N, class Args>
-__device__ __forceinline__ void store_outputs(const Args& args, int token, int o, Vec<float, N> y) {
+__device__ __forceinline__ Vec<T, N> store_outputs(const Args& args, int token, int o, Vec<float, N> y) {
   const long long at = static_cast<long long>(token) * kOut + o;
   Vec<float, N> bias = {}, residual = {};
   if constexpr (kBias != 0) bias = to_float(load_vec<N>(static_cast<const T*>(args.bias) + o));
@@ -108,7 +108,9 @@ __device__ __forceinline__ void store_outputs(const Args& args, int token, int o
     if constexpr (kBias != 0) y[i] += bias[i];
     if constexpr (kAddsResidual<kEpilogue>) y[i] += residual[i];
   }
-  store_vec<N>(static_cast<T*>(args.y) + at, from_float<T>(y));
+  const auto rounded = from_float<T>(y);
+  store_vec<N>(static_cast<T*>(args.y) + at, rounded);
+  return rounded;
 }
 
 /// Whether x is scaled by 1 / RMS before it is rounded to T. Else the outputs are: x is then read once, but x
@@ -213,5 +215,27 @@ class TokenSquares {
   static constexpr int kVectors = kIn / kSquaresGroup / 4, kPerLane = ceil_div(kVectors, 32);
   Vec<float, 4> values_[kPerLane];
 };
+
+/// 1 / RMS of each token from its squares, by kWarps warps. A warp has the squares of several tokens in
+/// flight.
+template <int kTokens, int kIn, int kWarps>
+__device__ __forceinline__ void compute_token_scales(const float* squares, float eps, float* scales,
+                                                     int warp) {
+  constexpr int kBatch = min_of(kIn <= 4096 ? 8 : 4, next_power_of_two(ceil_div(kTokens, kWarps)));
+  const int lane = threadIdx.x % 32;
+#pragma unroll 1
+  for (int first = warp; first < kTokens; first += kBatch * kWarps) {
+    TokenSquares<kIn> of_tokens[kBatch];
+    float sums[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i)
+      of_tokens[i].load(squares, min_of(first + i * kWarps, kTokens - 1), true);
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) sums[i] = of_tokens[i].lane_sum();
+    const float sum = warp_reduce_rows<Sum>(sums);
+    const int token = first + lane * kWarps;
+    if (lane < kBatch && token < kTokens) scales[token] = rsqrtf(sum / kIn + eps);
+  }
+}
 
 }  // namespace warptune

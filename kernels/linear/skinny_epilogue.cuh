@@ -101,7 +101,7 @@ __device__ __forceinline__ void arrive_in_cluster(Mbarrier* barrier, int lane) {
 /// The scale of RMSNorm of every token, from the squares.
 template <class S>
 __device__ __forceinline__ void compute_scales(const typename S::Args& args, const SkinnyShared<S>& shared) {
-  if constexpr (S::kScalesSums) {
+  if constexpr (S::kAddsSquares) {
     for (int t = threadIdx.x; t < S::kTokens; t += S::kThreads)
       shared.scale()[t] = rsqrtf(sum_partial<S>(shared.squares() + t, S::kPaddedTokens) / S::kIn + args.eps);
     named_barrier_sync(1, S::kThreads);
@@ -139,9 +139,32 @@ __device__ __forceinline__ void store_fragments(const typename S::Args& args, co
     }
 }
 
-/// Whether a thread stores four outputs at once: ranges of packed weights begin at slots of eight outputs.
+/// Whether a thread stores four outputs at once: where ranges begin at slots of eight outputs.
 template <class S>
-inline constexpr bool kStoresVectors = S::Slots::kPacked && !S::kArgmax && S::kOut % 4 == 0;
+inline constexpr bool kStoresVectors = (S::Slots::kPacked || S::kAddRms) && !S::kArgmax && S::kOut % 4 == 0;
+
+/// Epilogue add_rms, for four outputs of a token from `o` on that a lane has rounded: y times the weight of
+/// the next norm and, with the three lanes beside it, the sum of the squares of kSquaresGroup outputs.
+template <class S>
+__device__ __forceinline__ void store_scaled(const typename S::Args& args, const Vec<typename S::T, 4>& y,
+                                             int token, int o) {
+  using T = typename S::T;
+  static_assert(kSquaresGroup == 16);
+  const auto weight = to_float(load_vec<4>(static_cast<const T*>(args.norm_weight) + o));
+  auto v = to_float(y);
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    squares = fmaf(v[i], v[i], squares);
+    v[i] *= weight[i];
+  }
+  const unsigned lanes = 0xfu << (threadIdx.x & 28);
+#pragma unroll
+  for (int offset = 1; offset < 4; offset *= 2) squares += __shfl_xor_sync(lanes, squares, offset);
+  const long long at = static_cast<long long>(token) * S::kOut + o;
+  store_vec<4>(static_cast<T*>(args.scaled) + at, from_float<T>(v));
+  if (o % kSquaresGroup == 0) args.squares_out[at / kSquaresGroup] = squares;
+}
 
 /// Adds the partial sums of the warps that split K, scales, and stores four outputs at a time.
 template <class S>
@@ -173,7 +196,9 @@ __device__ __forceinline__ void store_vectors(const typename S::Args& args, cons
 #pragma unroll
       for (int j = 0; j < kVec; ++j) y[j] = silu(y[j]) * (scale * up[j]);
     }
-    store_outputs<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y);
+    [[maybe_unused]] const auto rounded =
+        store_outputs<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y);
+    if constexpr (S::kAddRms) store_scaled<S>(args, rounded, token, first + output);
   }
 }
 
@@ -187,14 +212,14 @@ __device__ __forceinline__ void store_group(const typename S::Args& args, const 
   if constexpr (S::kCluster > 1) {
     if constexpr (S::kWarpsK > 1) {
       add_warps<S>(shared.partial(), S::kPartial, S::kTokens * S::kPitch);
-      if (S::kScalesSums && group == 0) add_warps<S>(shared.squares(), S::kPaddedTokens, S::kTokens);
+      if (S::kAddsSquares && group == 0) add_warps<S>(shared.squares(), S::kPaddedTokens, S::kTokens);
     }
     arrive_in_cluster<S>(shared.partial_full(), lane);
     mbarrier_wait_cluster(shared.partial_full(), group % 2);
   }
   if constexpr (S::kSplits > 1)
     if (!add_blocks<S, kPartialOffset>(args, shared, group)) return;
-  if (S::kScalesSums && group == 0) compute_scales<S>(args, shared);
+  if (S::kAddsSquares && group == 0) compute_scales<S>(args, shared);
   if constexpr (kStoresVectors<S>) return store_vectors<S>(args, shared, first, outputs);
   const int rank = S::kCluster > 1 ? SkinnyWork<S>::rank_in_range() : 0;
 #pragma unroll 2

@@ -36,12 +36,14 @@ struct SkinnyGemm {
                        kStages = kStages_;
   /// Blocks that split K: of a cluster, or any, which add their sums in the workspace.
   static constexpr int kCluster = kCluster_, kSplits = kSplits_, kBlocksK = kCluster * kSplits;
-  static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
-                        kArgmax = kEpilogue == kEpilogueArgmax, kResidentX = kResidentX_;
+  static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kRmsScale = kPrologue_ == kPrologueRmsScale,
+                        kSwiglu = kEpilogue == kEpilogueSwiglu, kArgmax = kEpilogue == kEpilogueArgmax,
+                        kAddRms = kEpilogue == kEpilogueAddRms, kResidentX = kResidentX_;
   /// Whether a block has one group: its sums then take the place of the stages.
   static constexpr bool kOneGroup = kOneGroup_;
-  /// Whether the tokens of x, or the sums, are multiplied by 1 / RMS.
-  static constexpr bool kScalesX = kNorm && kScalesBeforeRounding<T>, kScalesSums = kNorm && !kScalesX;
+  /// Whether the tokens of x, or the sums, are multiplied by 1 / RMS; whether the squares of x are added.
+  static constexpr bool kScalesX = kNorm && kScalesBeforeRounding<T>, kAddsSquares = kNorm && !kScalesX,
+                        kScalesSums = kAddsSquares || kRmsScale;
   static constexpr int kWarps = kWarpsM * kWarpsK, kThreads = 32 * kWarps;  // consumers
   /// Whether sums go through shared memory: those of warps or blocks that split K, and those of one group.
   static constexpr bool kSharedSums = kWarpsK * kBlocksK > 1 || kOneGroup;
@@ -72,17 +74,19 @@ struct SkinnyGemm {
   static_assert(kTileK % 64 == 0 && kTileK % (16 * kWarpsK) == 0 && kRows % (16 * kWarpsM) == 0);
   static_assert((kFragments & (kFragments - 1)) == 0 && kStages >= 2 && kTokens <= 64);
   static_assert(kSplits == 1 || (kCluster == 1 && !kNorm && !kArgmax && !kSwiglu));
+  static_assert(!kAddRms || (kSharedSums && kCluster == 1 && kOut % kSquaresGroup == 0));
 };
 
 /// What a block computes: outputs in groups, and steps of kTileK columns. The kBlocksK blocks that split K
-/// have the same range of outputs. Ranges are even to one output, or to one slot where they begin at slots.
-/// Else the last tile of a range is whole slots of 8 rows: it overlaps the first rows of the next range.
-/// Every second range is computed in reverse order, so that both read these rows at about the same time, once
-/// from memory.
+/// have the same range of outputs. Ranges are even to one output, or to one slot where they begin at slots,
+/// or to kSquaresGroup outputs with add_rms. Else the last tile of a range is whole slots of 8 rows: it
+/// overlaps the first rows of the next range. Every second range is computed in reverse order, so that both
+/// read these rows at about the same time, once from memory.
 template <class S>
 struct SkinnyWork {
   /// Products of outputs and ranges, or of slots and groups, need 64 bits.
   static constexpr bool kManyOutputs = S::kOut >= 1 << 21;
+  static constexpr int kUnit = S::kAddRms ? kSquaresGroup : 8;  // outputs that one group has
 
   int first, outputs, groups, first_step, steps;
   bool reverse;
@@ -92,8 +96,8 @@ struct SkinnyWork {
     const int rank = rank_in_range();
     using Product = typename Conditional<kManyOutputs, unsigned long long, unsigned>::type;
     const auto begin = [=](unsigned of) {
-      if constexpr (S::Slots::kPacked)
-        return min_of(8 * static_cast<int>(Product{ceil_div(S::kOut, 8)} * of / ranges), S::kOut);
+      if constexpr (S::Slots::kPacked || S::kAddRms)
+        return min_of(kUnit * static_cast<int>(Product{ceil_div(S::kOut, kUnit)} * of / ranges), S::kOut);
       else
         return static_cast<int>(Product{S::kOut} * of / ranges);
     };
@@ -109,12 +113,12 @@ struct SkinnyWork {
   struct Group {
     int begin, end;  // outputs
   };
-  /// Groups differ by at most 8 outputs, so that no stage is nearly empty.
+  /// Groups differ by at most kUnit outputs, so that no stage is nearly empty.
   __device__ __forceinline__ Group group(int i) const {
     if (reverse) i = groups - 1 - i;
-    const typename Conditional<kManyOutputs, long long, int>::type slots = ceil_div(outputs, 8);
-    return {first + 8 * static_cast<int>(slots * i / groups),
-            first + min(outputs, 8 * static_cast<int>(slots * (i + 1) / groups))};
+    const typename Conditional<kManyOutputs, long long, int>::type units = ceil_div(outputs, kUnit);
+    return {first + kUnit * static_cast<int>(units * i / groups),
+            first + min(outputs, kUnit * static_cast<int>(units * (i + 1) / groups))};
   }
 };
 

@@ -224,6 +224,10 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
                           ((fragment % 4 * 2 + lane / 8 % 2) ^ row) * 16;
 
   if constexpr (S::kScalesX) compute_scales_of_x<S>(args, shared);
+  if constexpr (S::kRmsScale) {
+    compute_token_scales<S::kTokens, S::kIn, S::kWarps>(args.squares, args.eps, shared.scale(), warp);
+    named_barrier_sync(1, S::kThreads);
+  }
   PipelineState<S::kStages> state;
   for (int group = 0; group < work.groups; ++group) {
     SkinnySums<S> sums = {};
@@ -242,7 +246,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
     }
     operands.end_group(sums);
     const auto [begin, end] = work.group(group);
-    if (S::kScalesSums && group == 0 && warp_m == 0) store_squares<S>(shared, sums, warp_k, lane);
+    if (S::kAddsSquares && group == 0 && warp_m == 0) store_squares<S>(shared, sums, warp_k, lane);
     if constexpr (S::kSharedSums) {
       if constexpr (S::kOneGroup) {  // all warps have read the stages
         named_barrier_sync(1, S::kThreads);
@@ -255,7 +259,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
       store_partial<S>(shared, sums, warp_m, warp_k, lane);
       store_group<S, kPartialOffset>(args, shared, group, begin, end - begin, group + 1 == work.groups, lane);
     } else {
-      if (S::kScalesSums && group == 0) {
+      if (S::kAddsSquares && group == 0) {
         named_barrier_sync(1, S::kThreads);
         compute_scales<S>(args, shared);
       }

@@ -119,6 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("6", "1280", "2448", "q4_k", "32", {{"prologue", "rms_scale"}}),
         quantized("24", "1024", "264", "int4", "128", {{"prologue", "rms_scale"}, {"epilogue", "swiglu"}}),
         quantized("64", "512", "208", "int8", "0", {{"epilogue", "add_rms"}}),
+        quantized("48", "2048", "4112", "int4", "128", {{"prologue", "rms_scale"}, {"epilogue", "add_rms"}}),
         quantized("50", "512", "1000", "fp8", "128", {{"epilogue", "swiglu"}}),
         quantized("12", "512", "328", "int4", "64", {{"zeros", "yes"}, {"epilogue", "argmax"}}),
         quantized("200", "512", "328", "int4", "32", {{"zeros", "yes"}, {"epilogue", "add"}}),
@@ -218,6 +219,9 @@ INSTANTIATE_TEST_SUITE_P(
         fused("3", "520", "130", "none", "add", "yes"), fused("4", "512", "1031", "rms_norm", "add"),
         fused("8", "4096", "256", "rms_norm", "swiglu"), fused("16", "2048", "96", "none", "add"),
         fused("33", "256", "64", "rms_norm", "none", "yes"), fused("64", "1024", "192", "rms_norm", "swiglu"),
+        fused("64", "4096", "2064", "none", "add_rms", "yes"), fused("40", "1024", "4112", "none", "add_rms"),
+        fused("64", "8192", "136", "rms_scale", "none", "yes"),
+        fused("20", "1088", "304", "rms_scale", "swiglu"),
         // Tensor-core streams: several groups of rows per block, ragged ends, K split by clusters.
         dims("2", "512", "5000"), dims("7", "2048", "1000", "yes"), dims("16", "4096", "1544"),
         dims("48", "11008", "264"), fused("5", "320", "9001", "rms_norm", "add"),
@@ -451,11 +455,15 @@ TEST(LinearQuantized, ABlockHasOneGroupOfRowsOnEveryDevice) {
   const Variant& variant = linear.variant("mma_packed_cp_async");
   const DeviceFacts chosen_for = known_device("sm_80");
   int count = 0;
-  for (const char* epilogue : {"none", "swiglu"})
-    for (const char* out : {"3048", "4096", "12296"}) {
+  for (const char* epilogue : {"none", "swiglu", "add_rms"})
+    for (const char* out : {"3048", "4096", "12296", "12304"}) {
+      // Adjacent outputs of a range, and the rows of one.
+      const int unit = epilogue == std::string("add_rms") ? 16 : 8,
+                rows = epilogue == std::string("swiglu") ? 2 : 1;
+      if (std::stoi(out) % unit != 0) continue;
       const Problem problem = linear.op.problem(
           quantized("64", "4096", out, "int4", "128", {{"epilogue", epilogue}}), DType::bf16);
-      const std::int64_t slots = ceil_div(problem["out"], 8), unit = problem["epilogue"] == 2 ? 2 : 1;
+      const std::int64_t units = problem["out"] / unit;
       for (const Config& config : Space(variant, problem, chosen_for).configs()) {
         if (config["one_group"] == 0) continue;
         const Launch launch = launch_of(variant, variant.stages.back(), problem, config, chosen_for);
@@ -463,7 +471,7 @@ TEST(LinearQuantized, ABlockHasOneGroupOfRowsOnEveryDevice) {
           DeviceFacts facts = chosen_for;
           facts.sms = sms;
           const std::int64_t ranges = launched_grid(launch, facts).x / config["splits"];
-          EXPECT_LE(8 * ceil_div(slots, ranges) * unit, config["rows"])
+          EXPECT_LE(unit * ceil_div(units, ranges) * rows, config["rows"])
               << problem.key() << ' ' << config.str() << " on " << sms << " SMs";
         }
         ++count;

@@ -48,7 +48,7 @@ const Expression kBuffersApart = "pipeline_bytes + (split_k ? partial_bytes : 0)
 /// The constraints of all. `bytes`: of weights in flight per SM, at least; `partial_bytes`: at most.
 std::vector<Expression> constraints(const Expression& blocks_k, const Expression& bytes,
                                     const Expression& partial_bytes) {
-  return {kNoSplitNorm, "tokens > 1 && tokens <= 64",
+  return {"tokens > 1 && tokens <= 64",
           // Row numbers have 32 bits.
           "weight_rows <= 2147480000", "warps_m * warps_k in [4, 8, 12, 16]", "rows % (16 * warps_m) == 0",
           // With many tokens a B fragment serves two m16 tiles or more.
@@ -118,6 +118,7 @@ Variant mma_bulk_copy() {
   // racecheck reports hazards between the blocks of a cluster that are not explained: none is used.
   v.parameters.push_back({"cluster", {1}, "blocks of a cluster, which split K"});
   v.parameters.push_back(pdl_parameter());
+  v.constraints.push_back(kNoSplitNorm);
   // x from the L2 with every group is at most as much as the weights.
   for (const char* constraint :
        {"has_bulk_copy", "in % 64 == 0", "cluster == 1", "resident_x || tokens <= rows"})
@@ -136,7 +137,7 @@ void add_splits(Variant& v) {
       if_else("splits == 1", kArgmaxWorkspace, "partial_offset + 4 * groups * splits * tokens * (rows + 4)");
   // Blocks that split K read x less often, which matters with many tokens.
   v.constraints.emplace_back(
-      "splits == 1 || !resident_x && prologue == none && epilogue in [none, add] && "
+      "splits == 1 || !resident_x && prologue == none && epilogue in [none, add, add_rms] && "
       "sms * blocks_per_sm % splits == 0 && rows * sms * blocks_per_sm <= 2 * splits * out");
 }
 
@@ -161,7 +162,9 @@ Variant mma_cp_async() {
   // x from the L2 with every group is at most twice as much as the weights: with 64 tokens and few weight
   // rows, groups of 64 rows would leave SMs idle.
   for (const char* constraint : {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4",
-                                 "resident_x || tokens <= 2 * rows", "splits == 1 || tokens > 16"})
+                                 "resident_x || tokens <= 2 * rows", "splits == 1 || tokens > 16",
+                                 // Squares are loaded as vectors; outputs that a thread stores are adjacent.
+                                 "prologue != rms_scale || in % 64 == 0", "epilogue != add_rms || split_k"})
     v.constraints.emplace_back(constraint);
   return v;
 }
@@ -225,6 +228,8 @@ Variant mma_packed_cp_async() {
            // A warp multiplies whole blocks, or whole words of one.
            "tile_k % (warps_k * (weights in [int4, int8, fp8] ? 32 : block_columns)) == 0",
            "tile_k % scale_columns == 0", "epilogue != swiglu || out % 8 == 0",
+           // Outputs that a thread stores are adjacent.
+           "epilogue != add_rms || split_k || one_group",
            "one_group ? row_blocks * splits <= sms * blocks_per_sm : !split_k || row_blocks * "
            "splits "
            "> sms * blocks_per_sm",

@@ -224,28 +224,6 @@ struct PackedProducer {
   }
 };
 
-/// As compute_scales(), with the squares of several tokens in flight. (wgmma_streaming has the other until
-/// its winners are timed anew.)
-template <class S>
-__device__ __forceinline__ void compute_scales_in_batches(const QuantizedLinearArgs& args, float* scales) {
-  constexpr int kBatch = S::kIn <= 4096 ? 8 : 4;
-  const int warp = threadIdx.x / 32 % S::kScaleWarps, lane = threadIdx.x % 32;
-#pragma unroll 1
-  for (int first = warp; first < S::kTokens; first += kBatch * S::kScaleWarps) {
-    TokenSquares<S::kIn> squares[kBatch];
-    float sums[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i)
-      squares[i].load(args.squares, min_of(first + i * S::kScaleWarps, S::kTokens - 1), true);
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) sums[i] = squares[i].lane_sum();
-    const float sum = warp_reduce_rows<Sum>(sums);
-    const int token = first + lane * S::kScaleWarps;
-    if (lane < kBatch && token < S::kTokens) scales[token] = rsqrtf(sum / S::kIn + args.eps);
-  }
-  named_barrier_arrive(2, S::kConsumers + 32 * S::kScaleWarps);
-}
-
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWeights,
           int kGroup, int kZeros, int kTileTokens, int kRows, int kTileK, int kStages, int kWarpgroups,
           int kWarpgroupsK, int kClusterK, int kClusterM, int kPrefetch, int kLatePrefetch>
@@ -273,10 +251,14 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
   pdl_wait();
   if (warpgroup == kWarpgroups) {
     if constexpr (S::kProducerWarps == 4) warpgroup_reg_dealloc<40>();
-    if (produces)
+    if (produces) {
       producer.template load_rest<kLatePrefetch>();
-    else if constexpr (S::kRmsScale)
-      compute_scales_in_batches<S>(args, scales_of<S>(shared));
+    } else if constexpr (S::kRmsScale) {
+      // (wgmma_streaming has compute_scales() until its winners are timed anew.)
+      compute_token_scales<S::kTokens, kIn, S::kScaleWarps>(args.squares, args.eps, scales_of<S>(shared),
+                                                            threadIdx.x / 32 % S::kScaleWarps);
+      named_barrier_arrive(2, S::kConsumers + 32 * S::kScaleWarps);
+    }
   } else {
     if constexpr (S::kProducerWarps == 4) warpgroup_reg_alloc<232>();
     StreamingConsumer<S> consumer(shared, warpgroup, args.tokens);
