@@ -97,19 +97,17 @@ __device__ __forceinline__ T store_output(const Args& args, int token, int o, fl
 
 /// Epilogue of N adjacent outputs from `o` on: adds bias and residual, and stores. Returns what it stores.
 template <class T, int kOut, int kBias, int kEpilogue, int N, class Args>
-__device__ __forceinline__ Vec<T, N> store_outputs(const Args& args, int token, int o, Vec<float, N> y) {
-  const long long at = static_cast<long long>(token) * kOut + o;
-  Vec<float, N> bias = {}, residual = {};
+__device__ __forceinline__ Vec<T, N> store_outputs(const Args& args, int token, int o, Vec<float, N> y,
+                                                   const Vec<T, N>& residual) {
+  Vec<float, N> bias = {};
   if constexpr (kBias != 0) bias = to_float(load_vec<N>(static_cast<const T*>(args.bias) + o));
-  if constexpr (kAddsResidual<kEpilogue>)
-    residual = to_float(load_vec<N>(static_cast<const T*>(args.residual) + at));
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     if constexpr (kBias != 0) y[i] += bias[i];
-    if constexpr (kAddsResidual<kEpilogue>) y[i] += residual[i];
+    if constexpr (kAddsResidual<kEpilogue>) y[i] += to_float(residual[i]);
   }
   const auto rounded = from_float<T>(y);
-  store_vec<N>(static_cast<T*>(args.y) + at, rounded);
+  store_vec<N>(static_cast<T*>(args.y) + static_cast<long long>(token) * kOut + o, rounded);
   return rounded;
 }
 

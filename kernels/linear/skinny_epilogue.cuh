@@ -143,35 +143,64 @@ __device__ __forceinline__ void store_fragments(const typename S::Args& args, co
 template <class S>
 inline constexpr bool kStoresVectors = (S::Slots::kPacked || S::kAddRms) && !S::kArgmax && S::kOut % 4 == 0;
 
-/// Epilogue add_rms, for four outputs of a token from `o` on that a lane has rounded: y times the weight of
-/// the next norm and, with the three lanes beside it, the sum of the squares of kSquaresGroup outputs.
+/// The outputs of a thread, in vectors of four. What the epilogue adds or multiplies is loaded before the
+/// sums are there: a load per vector would cost its latency each time.
 template <class S>
-__device__ __forceinline__ void store_scaled(const typename S::Args& args, const Vec<typename S::T, 4>& y,
-                                             int token, int o) {
-  using T = typename S::T;
-  static_assert(kSquaresGroup == 16);
-  const auto weight = to_float(load_vec<4>(static_cast<const T*>(args.norm_weight) + o));
-  auto v = to_float(y);
-  float squares = 0;
+class VectorOutputs {
+ public:
+  __device__ __forceinline__ void load(const typename S::Args& args, int first, int outputs) {
+    if constexpr (kAdds)
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    squares = fmaf(v[i], v[i], squares);
-    v[i] *= weight[i];
+      for (int j = 0; j < kCount; ++j) {
+        if (!is_valid(j, outputs)) continue;
+        residual_[j] = load_vec<kVec>(static_cast<const T*>(args.residual) + index(j, first));
+        if constexpr (S::kAddRms)
+          norm_weight_[j] = load_vec<kVec>(static_cast<const T*>(args.norm_weight) + first + output(j));
+      }
   }
-  const unsigned lanes = 0xfu << (threadIdx.x & 28);
+  /// Adds the partial sums of the warps that split K, scales, and stores.
+  __device__ __forceinline__ void store(const typename S::Args& args, const SkinnyShared<S>& shared,
+                                        int first, int outputs) const {
+#pragma unroll(kAdds ? kCount : 1)
+    for (int j = 0; j < kCount; ++j) {
+      if (!is_valid(j, outputs)) continue;
+      const int output = this->output(j);
+      const float scale = S::kScalesSums ? shared.scale()[token(j)] : 1;
+      const int row = S::kSwiglu ? output / 8 * 16 + output % 8 : output;
+      const float* const at = shared.partial() + token(j) * S::kPitch + row;
+      auto y = sum(at);
 #pragma unroll
-  for (int offset = 1; offset < 4; offset *= 2) squares += __shfl_xor_sync(lanes, squares, offset);
-  const long long at = static_cast<long long>(token) * S::kOut + o;
-  store_vec<4>(static_cast<T*>(args.scaled) + at, from_float<T>(v));
-  if (o % kSquaresGroup == 0) args.squares_out[at / kSquaresGroup] = squares;
-}
+      for (int i = 0; i < kVec; ++i) y[i] *= scale;
+      if constexpr (S::kSwiglu) {
+        const auto up = sum(at + 8);
+#pragma unroll
+        for (int i = 0; i < kVec; ++i) y[i] = silu(y[i]) * (scale * up[i]);
+      }
+      const auto rounded = store_outputs<T, S::kOut, S::kBias, S::kEpilogue>(args, token(j), first + output,
+                                                                             y, residual_[kAdds ? j : 0]);
+      if constexpr (S::kAddRms) store_scaled(args, rounded, norm_weight_[j], index(j, first));
+    }
+  }
 
-/// Adds the partial sums of the warps that split K, scales, and stores four outputs at a time.
-template <class S>
-__device__ __forceinline__ void store_vectors(const typename S::Args& args, const SkinnyShared<S>& shared,
-                                              int first, int outputs) {
-  constexpr int kVec = 4, kVectors = S::kGroupOutputs / kVec, kParts = S::kSplits > 1 ? 1 : S::kWarpsK;
-  const auto sum = [](const float* partial) {
+ private:
+  using T = typename S::T;
+  static constexpr bool kAdds = kAddsResidual<S::kEpilogue>;
+  static constexpr int kVec = 4, kVectors = max_of(S::kGroupOutputs / kVec, 1),  // of a token
+      kCount = ceil_div(S::kTokens * kVectors, S::kThreads);
+
+  static __device__ __forceinline__ int vector(int j) {
+    return static_cast<int>(threadIdx.x) + j * S::kThreads;
+  }
+  static __device__ __forceinline__ int token(int j) { return vector(j) / kVectors; }
+  static __device__ __forceinline__ int output(int j) { return vector(j) % kVectors * kVec; }
+  static __device__ __forceinline__ bool is_valid(int j, int outputs) {
+    return vector(j) < S::kTokens * kVectors && output(j) < outputs;
+  }
+  static __device__ __forceinline__ long long index(int j, int first) {
+    return static_cast<long long>(token(j)) * S::kOut + first + output(j);
+  }
+  static __device__ __forceinline__ Vec<float, kVec> sum(const float* partial) {
+    constexpr int kParts = S::kSplits > 1 ? 1 : S::kWarpsK;
     auto total = load_vec<kVec>(partial);
 #pragma unroll
     for (int warp = 1; warp < kParts; ++warp) {
@@ -180,27 +209,29 @@ __device__ __forceinline__ void store_vectors(const typename S::Args& args, cons
       for (int i = 0; i < kVec; ++i) total[i] += part[i];
     }
     return total;
-  };
-#pragma unroll 1
-  for (int i = threadIdx.x; i < S::kTokens * kVectors; i += S::kThreads) {
-    const int token = i / kVectors, output = i % kVectors * kVec;
-    if (output >= outputs) continue;
-    const float scale = S::kScalesSums ? shared.scale()[token] : 1;
-    const int row = S::kSwiglu ? output / 8 * 16 + output % 8 : output;
-    const float* const at = shared.partial() + token * S::kPitch + row;
-    auto y = sum(at);
-#pragma unroll
-    for (int j = 0; j < kVec; ++j) y[j] *= scale;
-    if constexpr (S::kSwiglu) {
-      const auto up = sum(at + 8);
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) y[j] = silu(y[j]) * (scale * up[j]);
-    }
-    [[maybe_unused]] const auto rounded =
-        store_outputs<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y);
-    if constexpr (S::kAddRms) store_scaled<S>(args, rounded, token, first + output);
   }
-}
+  /// Epilogue add_rms, for rounded outputs from index `at` of all: y times the weight of the next norm and,
+  /// with the three lanes beside it, the sum of the squares of kSquaresGroup outputs.
+  static __device__ __forceinline__ void store_scaled(const typename S::Args& args, const Vec<T, kVec>& y,
+                                                      const Vec<T, kVec>& norm_weight, long long at) {
+    static_assert(kSquaresGroup == 4 * kVec);
+    auto v = to_float(y);
+    const auto weight = to_float(norm_weight);
+    float squares = 0;
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) {
+      squares = fmaf(v[i], v[i], squares);
+      v[i] *= weight[i];
+    }
+    const unsigned lanes = 0xfu << (threadIdx.x & 28);
+#pragma unroll
+    for (int offset = 1; offset < 4; offset *= 2) squares += __shfl_xor_sync(lanes, squares, offset);
+    store_vec<kVec>(static_cast<T*>(args.scaled) + at, from_float<T>(v));
+    if (at % kSquaresGroup == 0) args.squares_out[at / kSquaresGroup] = squares;
+  }
+
+  Vec<T, kVec> residual_[kAdds ? kCount : 1], norm_weight_[S::kAddRms ? kCount : 1];
+};
 
 /// Epilogue of a group whose sums lie in shared memory: adds the partial sums, scales, and stores `outputs`
 /// outputs from `first` on. The blocks of a cluster share them; of kSplits blocks the last stores all.
@@ -208,6 +239,8 @@ template <class S, int kPartialOffset>
 __device__ __forceinline__ void store_group(const typename S::Args& args, const SkinnyShared<S>& shared,
                                             int group, int first, int outputs, bool last, int lane) {
   const float* const partial = shared.partial();
+  [[maybe_unused]] VectorOutputs<S> vectors;
+  if constexpr (kStoresVectors<S>) vectors.load(args, first, outputs);
   named_barrier_sync(1, S::kThreads);
   if constexpr (S::kCluster > 1) {
     if constexpr (S::kWarpsK > 1) {
@@ -220,7 +253,7 @@ __device__ __forceinline__ void store_group(const typename S::Args& args, const 
   if constexpr (S::kSplits > 1)
     if (!add_blocks<S, kPartialOffset>(args, shared, group)) return;
   if (S::kAddsSquares && group == 0) compute_scales<S>(args, shared);
-  if constexpr (kStoresVectors<S>) return store_vectors<S>(args, shared, first, outputs);
+  if constexpr (kStoresVectors<S>) return vectors.store(args, shared, first, outputs);
   const int rank = S::kCluster > 1 ? SkinnyWork<S>::rank_in_range() : 0;
 #pragma unroll 2
   for (int i = rank * S::kThreads + threadIdx.x; i < S::kTokens * S::kGroupOutputs;
