@@ -159,6 +159,16 @@ Config Space::at(std::int64_t index) const {
   return config;
 }
 
+std::optional<std::int64_t> Space::index_of(const Config& config) const {
+  std::int64_t index = 0;
+  for (const Parameter& p : parameters_) {
+    const auto value = std::ranges::find(p.values, config[p.name]);
+    if (value == p.values.end()) return std::nullopt;
+    index = index * static_cast<std::int64_t>(p.values.size()) + (value - p.values.begin());
+  }
+  return index;
+}
+
 std::vector<double> Space::values_of(const Config& config) const {
   std::vector<double> values;
   for (const Parameter& p : parameters_) values.push_back(static_cast<double>(value_of(p, config)));

@@ -42,6 +42,8 @@ class Space {
 
   std::int64_t size() const;  // before constraints; saturates at the largest int64
   Config at(std::int64_t index) const;
+  /// The index of a configuration; nullopt where a parameter does not have its value here.
+  std::optional<std::int64_t> index_of(const Config& config) const;
   /// The constraint that the configuration breaks, of several the one that needs the fewest parameters.
   /// Throws NotANumber, as do the next three.
   std::optional<std::string> broken_constraint(const Config& config) const;

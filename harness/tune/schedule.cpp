@@ -121,9 +121,24 @@ class Runnable {
   std::map<std::pair<const Variant*, DType>, Reason> why_not_;
 };
 
+/// At most max_configs of the legal configurations: evenly spread ones, and the variant's default tile.
+std::vector<std::int64_t> chosen_configs(const std::vector<std::int64_t>& legal, const SweepItem& item,
+                                         const Variant& variant, const Space& space, const OpTable* ops,
+                                         const DeviceFacts& facts) {
+  auto chosen = spread(legal, item.max_configs);
+  if (chosen.size() == legal.size() || !ops) return chosen;
+  const auto tiles = ops->default_tiles(item.problem, facts, variant.name);
+  const auto index = tiles.empty() ? std::nullopt : space.index_of(tiles.front().config);
+  if (!index || !std::ranges::binary_search(legal, *index)) return chosen;
+  const auto next = std::ranges::lower_bound(chosen, *index);
+  *(next == chosen.end() ? next - 1 : next) = *index;
+  return chosen;
+}
+
 /// Adds the configurations of a variant to a problem. Returns the largest number of their rows.
 std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, Spaces& spaces,
-                        bool constraint_rows) {
+                        const Sweep& sweep, const DeviceFacts& facts) {
+  const bool constraint_rows = sweep.constraint_rows;
   const SweepItem& item = *problem.item;
   const Variant& variant = *choice.variant;
   const auto shared_space = std::make_shared<const Space>(spaces.of(choice, item.problem));
@@ -151,7 +166,7 @@ std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, 
   if (legal == 0 && space.size() > 0 && problem.why_none.empty())
     problem.why_none = fmt::format("{}: {}/{}: {}", item.where, item.problem.key(), variant.name,
                                    space.why_excluded(space.at(0)));
-  configs = spread(std::move(configs), item.max_configs);
+  configs = chosen_configs(configs, item, variant, space, sweep.ops, facts);
   const std::size_t planned = configs.size();
   problem.counts.push_back({&variant, space.size(), legal, static_cast<std::int64_t>(planned)});
   problem.candidates.reserve(problem.candidates.size() + planned);
@@ -190,7 +205,7 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
       fits = true;
       any_match = true;
       try {
-        total += add_variant(problem, choice, spaces, sweep.constraint_rows);
+        total += add_variant(problem, choice, spaces, sweep, facts);
       } catch (const NotANumber& e) {
         throw InputError("{}: variant '{}/{}': {}", place_of(e.constraint, choice, item), item.entry->op.name,
                          variant.name, e.what());

@@ -33,7 +33,7 @@ struct SweepItem {
   bool other_caches = false;  // finalists are timed in the other cache states too
   bool sustained = false;     // finalists are timed after ten seconds of steady load too
   Objective objective = Objective::time;  // decides among the finalists
-  int max_configs = 0;                    // limit of each variant's configurations, evenly spread; 0: all
+  int max_configs = 0;                    // limit of each variant's configurations; 0: all
   bool named = false;  // the file names the variants: it is an error if none of them fits the device
   std::string where;   // "FILE:LINE", for that error
   double share = 0;    // its part of the roofline time of the model's decode step or prefill; 0: no model

@@ -74,7 +74,8 @@ TEST(Schedule, WhatNoVariantFusesIsLeftOutOfAModel) {
       return p.item->problem.key().find("rms_scale") != std::string::npos;
     });
   };
-  const Sweep fast = load(model + "[linear/naive]}\n"), all = load(model + "[linear/tiled]}\n");
+  const Sweep fast = load(model + "[linear/naive, linear/mma_cp_async]}\n"),
+              all = load(model + "[linear/tiled]}\n");
   EXPECT_EQ(split_norms(make_schedule(fast, known_device("sm_80"))), 0);
   EXPECT_GT(split_norms(make_schedule(fast, known_device("sm_90a"))), 0);
   EXPECT_GT(split_norms(make_schedule(all, known_device("sm_80"))), 0);
@@ -158,6 +159,24 @@ TEST(Schedule, APruneConditionThatIsNoNumberHasItsLine) {
             "spills, 0 "
             "bytes of shared memory and an occupancy of 100 %: it divides by zero, or a result in it is not "
             "finite");
+}
+
+TEST(Schedule, LimitedConfigurationsHaveTheDefaultTile) {
+  const DeviceFacts device = known_device("sm_80");
+  for (const int limit : {1, 2, 7}) {
+    const Sweep sweep =
+        load("ops:\n  - op: linear\n    dtypes: bf16\n    max_configs: " + std::to_string(limit) +
+             "\n    problems: [{tokens: [48, 64], in: 4096, out: [4096, 6144]}]\n    variants: "
+             "[mma_cp_async]\n");
+    for (const ScheduledProblem& p : make_schedule(sweep, device)) {
+      EXPECT_EQ(p.candidates.size(), limit);
+      const auto tiles = sweep.ops->default_tiles(p.item->problem, device, "mma_cp_async");
+      ASSERT_FALSE(tiles.empty());
+      EXPECT_TRUE(std::ranges::any_of(p.candidates, [&](const Candidate& c) {
+        return c.config() == tiles.front().config;
+      })) << p.item->problem.key();
+    }
+  }
 }
 
 TEST(Schedule, SpreadKeepsBothEnds) {
