@@ -185,7 +185,7 @@ class VectorOutputs {
  private:
   using T = typename S::T;
   static constexpr bool kAdds = kAddsResidual<S::kEpilogue>;
-  static constexpr int kVec = 4, kVectors = max_of(S::kGroupOutputs / kVec, 1),  // of a token
+  static constexpr int kVec = 4, kVectors = S::kGroupOutputs / kVec,  // of a token
       kCount = ceil_div(S::kTokens * kVectors, S::kThreads);
 
   static __device__ __forceinline__ int vector(int j) {

@@ -86,7 +86,7 @@ template <class S>
 struct SkinnyWork {
   /// Products of outputs and ranges, or of slots and groups, need 64 bits.
   static constexpr bool kManyOutputs = S::kOut >= 1 << 21;
-  static constexpr int kUnit = S::kAddRms ? kSquaresGroup : 8;  // outputs that one group has
+  static constexpr int kUnit = S::kAddRms ? kSquaresGroup : 8;  // adjacent outputs of one block and group
 
   int first, outputs, groups, first_step, steps;
   bool reverse;
