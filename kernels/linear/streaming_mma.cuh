@@ -15,9 +15,9 @@
 //   stores its fragments. The producers meanwhile load the next group.
 // Fused: RMSNorm multiplies the fragments of x by the weight of the norm, sums the squares of x on the way
 //   and scales the outputs (fp16: reads x before, and scales the fragments); with rms_scale the scales come
-//   from squares that the GEMM before has left, with add_rms a thread leaves those of its outputs; with SwiGLU
-//   8 gate rows and their 8 up rows are one m16 tile; for argmax neighboring lanes reduce the keys of a token
-//   in every group (argmax.cuh).
+//   from squares that the GEMM before has left, with add_rms a thread leaves those of its outputs; with
+//   SwiGLU 8 gate rows and their 8 up rows are one m16 tile; for argmax neighboring lanes reduce the keys of
+//   a token in every group (argmax.cuh).
 // Shared memory (skinny_gemm.cuh): stages, resident x, partial sums, squares and scales of tokens, barriers.
 //   Weights lie as [8-row slot][column tile][8][64], x as [column tile][tokens][64], with the 128-byte
 //   swizzle.
