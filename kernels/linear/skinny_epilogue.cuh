@@ -1,6 +1,7 @@
 #pragma once
 // The end of a group of the streaming tensor-core GEMM (streaming_mma.cuh): the sums of the warps and blocks
-// that split K are added in a fixed order, then come the scale of RMSNorm, bias, residual, SwiGLU, argmax.
+// that split K are added in a fixed order, then come the scale of RMSNorm, bias, residual, the squares for
+// the next norm, SwiGLU, argmax.
 #include "kernels/linear/skinny_gemm.cuh"
 
 namespace warptune {
@@ -185,7 +186,7 @@ class VectorOutputs {
  private:
   using T = typename S::T;
   static constexpr bool kAdds = kAddsResidual<S::kEpilogue>;
-  static constexpr int kVec = 4, kVectors = S::kGroupOutputs / kVec,  // of a token
+  static constexpr int kVec = 4, kVectors = S::kGroupOutputs / kVec,  // per token
       kCount = ceil_div(S::kTokens * kVectors, S::kThreads);
 
   static __device__ __forceinline__ int vector(int j) {

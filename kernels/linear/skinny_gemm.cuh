@@ -86,7 +86,8 @@ template <class S>
 struct SkinnyWork {
   /// Products of outputs and ranges, or of slots and groups, need 64 bits.
   static constexpr bool kManyOutputs = S::kOut >= 1 << 21;
-  static constexpr int kUnit = S::kAddRms ? kSquaresGroup : 8;  // adjacent outputs of one block and group
+  /// Groups begin at multiples of this within their range, and ranges with packed weights or add_rms.
+  static constexpr int kAlignment = S::kAddRms ? kSquaresGroup : 8;
 
   int first, outputs, groups, first_step, steps;
   bool reverse;
@@ -97,7 +98,8 @@ struct SkinnyWork {
     using Product = typename Conditional<kManyOutputs, unsigned long long, unsigned>::type;
     const auto begin = [=](unsigned of) {
       if constexpr (S::Slots::kPacked || S::kAddRms)
-        return min_of(kUnit * static_cast<int>(Product{ceil_div(S::kOut, kUnit)} * of / ranges), S::kOut);
+        return min_of(kAlignment * static_cast<int>(Product{ceil_div(S::kOut, kAlignment)} * of / ranges),
+                      S::kOut);
       else
         return static_cast<int>(Product{S::kOut} * of / ranges);
     };
@@ -113,12 +115,12 @@ struct SkinnyWork {
   struct Group {
     int begin, end;  // outputs
   };
-  /// Groups differ by at most kUnit outputs, so that no stage is nearly empty.
+  /// Groups differ by at most kAlignment outputs, so that no stage is nearly empty.
   __device__ __forceinline__ Group group(int i) const {
     if (reverse) i = groups - 1 - i;
-    const typename Conditional<kManyOutputs, long long, int>::type units = ceil_div(outputs, kUnit);
-    return {first + kUnit * static_cast<int>(units * i / groups),
-            first + min(outputs, kUnit * static_cast<int>(units * (i + 1) / groups))};
+    const typename Conditional<kManyOutputs, long long, int>::type count = ceil_div(outputs, kAlignment);
+    return {first + kAlignment * static_cast<int>(count * i / groups),
+            first + min(outputs, kAlignment * static_cast<int>(count * (i + 1) / groups))};
   }
 };
 

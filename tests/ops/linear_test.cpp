@@ -8,7 +8,6 @@
 
 #include "harness/core/error.h"
 #include "harness/core/space.h"
-#include "harness/device/launch_check.h"
 #include "kernels/linear/args.h"
 #include "kernels/linear/packed_weights.h"
 #include "tests/support.h"
@@ -446,59 +445,6 @@ TEST(LinearQuantized, ABlockThatHasAnSmLeavesNoRoomForAnother) {
     }
     EXPECT_GT(count, 10) << name;
   }
-}
-
-// Where partial sums take the place of the stages, a second group of rows would overwrite them. An exported
-// launch runs on devices with other numbers of SMs than the one that it was chosen for.
-TEST(LinearQuantized, ABlockHasOneGroupOfRowsOnEveryDevice) {
-  const OpEntry& linear = find_op("linear");
-  const Variant& variant = linear.variant("mma_packed_cp_async");
-  const DeviceFacts chosen_for = known_device("sm_80");
-  int count = 0;
-  for (const char* epilogue : {"none", "swiglu", "add_rms"})
-    for (const char* out : {"3048", "4096", "12296", "12304"}) {
-      // Adjacent outputs of a range, and the rows of one.
-      const int unit = epilogue == std::string("add_rms") ? 16 : 8,
-                rows = epilogue == std::string("swiglu") ? 2 : 1;
-      if (std::stoi(out) % unit != 0) continue;
-      const Problem problem = linear.op.problem(
-          quantized("64", "4096", out, "int4", "128", {{"epilogue", epilogue}}), DType::bf16);
-      const std::int64_t units = problem["out"] / unit;
-      for (const Config& config : Space(variant, problem, chosen_for).configs()) {
-        if (config["one_group"] == 0) continue;
-        const Launch launch = launch_of(variant, variant.stages.back(), problem, config, chosen_for);
-        for (const int sms : {20, 108, 132, 200}) {
-          DeviceFacts facts = chosen_for;
-          facts.sms = sms;
-          const std::int64_t ranges = launched_grid(launch, facts).x / config["splits"];
-          EXPECT_LE(unit * ceil_div(units, ranges) * rows, config["rows"])
-              << problem.key() << ' ' << config.str() << " on " << sms << " SMs";
-        }
-        ++count;
-      }
-    }
-  EXPECT_GT(count, 100);
-}
-
-// As above: a block beyond the last group of blocks would compute rows that do not exist.
-TEST(LinearStreaming, BlocksThatSplitKAreWholeGroupsOnEveryDevice) {
-  const OpEntry& linear = find_op("linear");
-  const Variant& variant = linear.variant("mma_cp_async");
-  const DeviceFacts chosen_for = known_device("sm_80");
-  const Problem problem = linear.op.problem(dims("64", "4096", "4096"), DType::bf16);
-  int count = 0;
-  for (const Config& config : Space(variant, problem, chosen_for).configs()) {
-    if (config["splits"] == 1) continue;
-    const Launch launch = launch_of(variant, variant.stages.back(), problem, config, chosen_for);
-    for (const int sms : {14, 42, 98, 108}) {
-      DeviceFacts facts = chosen_for;
-      facts.sms = sms;
-      EXPECT_EQ(launched_grid(launch, facts).x % config["splits"], 0)
-          << config.str() << " on " << sms << " SMs";
-    }
-    ++count;
-  }
-  EXPECT_GT(count, 10);
 }
 
 // x times the norm's weight is stored before it is scaled.

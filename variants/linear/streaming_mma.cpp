@@ -126,11 +126,14 @@ Variant mma_bulk_copy() {
   return v;
 }
 
-/// Blocks that split K add their sums in the workspace.
+/// Blocks that split K add their sums in the workspace. An exported launch has the same number of them on
+/// every device: whole groups of blocks, which the workspace is sized for.
 void add_splits(Variant& v) {
+  LaunchExpressions& launch = v.stages.front().geometry;
+  launch.grid = {"splits == 1 ? blocks_per_sm : blocks_per_sm * sms"};
+  launch.per_sm = "splits == 1";
   v.parameters.push_back({"splits", {1, 2, 4}, "blocks that split K"});
-  v.derived.push_back(
-      {"groups", "4 * ceil_div(out, rows)", "at least the groups of rows of all blocks, on any device"});
+  v.derived.push_back({"groups", "4 * ceil_div(out, rows)", "at least the groups of rows of all blocks"});
   v.derived.push_back({"partial_offset", "splits == 1 ? 0 : 256 * ceil_div(4 * groups, 256)",
                        "bytes of the counters, one per group; partial sums follow them in the workspace"});
   v.workspace =
@@ -155,10 +158,6 @@ Variant mma_cp_async() {
                         .kernel = "linear_mma_cp_async" + kTemplate + ", {splits}, {partial_offset}>",
                         .geometry = geometry(1, 4)}}};
   add_splits(v);
-  // Blocks that split K are whole groups of them, also in an exported launch on another device.
-  LaunchExpressions& launch = v.stages.front().geometry;
-  launch.grid = {"splits == 1 ? blocks_per_sm : blocks_per_sm * sms"};
-  launch.per_sm = "splits == 1";
   // x from the L2 with every group is at most twice as much as the weights: with 64 tokens and few weight
   // rows, groups of 64 rows would leave SMs idle.
   for (const char* constraint : {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4",
@@ -220,8 +219,8 @@ Variant mma_packed_cp_async() {
   LaunchExpressions& launch = v.stages.front().geometry;
   launch.pdl = "pdl";
   launch.shared_bytes = shared_bytes;
-  launch.grid = {"one_group ? row_blocks * splits : blocks_per_sm"};
-  launch.per_sm = "one_group == no";
+  launch.grid = {if_else("one_group", "row_blocks * splits", launch.grid.x)};
+  launch.per_sm = "splits == 1 && one_group == no";
   for (const Expression& constraint : std::vector<Expression>{
            "weights != same && activations == same", "act_order == no", "zeros == no || group != 0",
            "in % block_columns == 0", "tile_k % block_columns == 0",
@@ -230,9 +229,8 @@ Variant mma_packed_cp_async() {
            "tile_k % scale_columns == 0", "epilogue != swiglu || out % 8 == 0",
            // Outputs that a thread stores are adjacent.
            "epilogue != add_rms || split_k || one_group",
-           "one_group ? row_blocks * splits <= sms * blocks_per_sm : !split_k || row_blocks * "
-           "splits "
-           "> sms * blocks_per_sm",
+           if_else(Expression("one_group"), "row_blocks * splits <= sms * blocks_per_sm",
+                   "!split_k || row_blocks * splits > sms * blocks_per_sm"),
            "registers * blocks_per_sm * 32 * (warps_m * warps_k + 4) <= 65536", kPdlConstraint})
     v.constraints.push_back(constraint);
   return v;

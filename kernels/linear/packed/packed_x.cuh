@@ -24,7 +24,7 @@ template <class S>
 class WarpActivations {
   using T = typename S::T;
   static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
-                       kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);  // of a lane, per token
+                       kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);  // per lane and token
   /// Whether each lane has all of its kVecs vectors.
   static constexpr bool kHasAllVectors = S::kBlocks % S::kWarps == 0 && kWarpBlocks * kBlockVecs % 32 == 0;
 
