@@ -144,13 +144,14 @@ __device__ __forceinline__ void store_fragments(const typename S::Args& args, co
 template <class S>
 inline constexpr bool kStoresVectors = (S::Slots::kPacked || S::kAddRms) && !S::kArgmax && S::kOut % 4 == 0;
 
-/// The outputs of a thread, in vectors of four. What the epilogue adds or multiplies is loaded before the
-/// sums are there: a load per vector would cost its latency each time.
+/// The outputs of a thread, in vectors of four. load() requests the residuals, and with add_rms the weights
+/// of the next norm, before the sums are there: a load per vector in store() would cost its latency each
+/// time.
 template <class S>
 class VectorOutputs {
  public:
   __device__ __forceinline__ void load(const typename S::Args& args, int first, int outputs) {
-    if constexpr (kAdds)
+    if constexpr (kHasResidual)
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         if (!is_valid(j, outputs)) continue;
@@ -162,7 +163,8 @@ class VectorOutputs {
   /// Adds the partial sums of the warps that split K, scales, and stores.
   __device__ __forceinline__ void store(const typename S::Args& args, const SkinnyShared<S>& shared,
                                         int first, int outputs) const {
-#pragma unroll(kAdds ? kCount : 1)
+    // Residuals in registers need constant indices. Without them an unrolled loop only takes more registers.
+#pragma unroll(kHasResidual ? kCount : 1)
     for (int j = 0; j < kCount; ++j) {
       if (!is_valid(j, outputs)) continue;
       const int output = this->output(j);
@@ -177,15 +179,15 @@ class VectorOutputs {
 #pragma unroll
         for (int i = 0; i < kVec; ++i) y[i] = silu(y[i]) * (scale * up[i]);
       }
-      const auto rounded = store_outputs<T, S::kOut, S::kBias, S::kEpilogue>(args, token(j), first + output,
-                                                                             y, residual_[kAdds ? j : 0]);
+      const auto rounded = store_outputs<T, S::kOut, S::kBias, S::kEpilogue>(
+          args, token(j), first + output, y, residual_[kHasResidual ? j : 0]);
       if constexpr (S::kAddRms) store_scaled(args, rounded, norm_weight_[j], index(j, first));
     }
   }
 
  private:
   using T = typename S::T;
-  static constexpr bool kAdds = kAddsResidual<S::kEpilogue>;
+  static constexpr bool kHasResidual = kAddsResidual<S::kEpilogue>;
   static constexpr int kVec = 4, kVectors = S::kGroupOutputs / kVec,  // per token
       kCount = ceil_div(S::kTokens * kVectors, S::kThreads);
 
@@ -231,7 +233,7 @@ class VectorOutputs {
     if (at % kSquaresGroup == 0) args.squares_out[at / kSquaresGroup] = squares;
   }
 
-  Vec<T, kVec> residual_[kAdds ? kCount : 1], norm_weight_[S::kAddRms ? kCount : 1];
+  Vec<T, kVec> residual_[kHasResidual ? kCount : 1], norm_weight_[S::kAddRms ? kCount : 1];
 };
 
 /// Epilogue of a group whose sums lie in shared memory: adds the partial sums, scales, and stores `outputs`
