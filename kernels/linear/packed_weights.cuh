@@ -382,11 +382,11 @@ __device__ __forceinline__ void convert_word(unsigned (&pairs)[WeightWord<T, kWe
                                              unsigned bits, const Scales& scales, const signed char* zeros,
                                              int word) {
   using Word = WeightWord<T, kWeights>;
+  const int group = word * Word::kFragments / kScaleFragments, zero = kZeros ? zeros[group] : 0;
   if constexpr (kConvertsScaled<T, kWeights, kGroup>) {
-    const int group = word * Word::kFragments / kScaleFragments;
-    GroupConverter<T, kWeights, kZeros>(scales, group, kZeros ? zeros[group] : 0).convert(pairs, bits);
+    GroupConverter<T, kWeights, kZeros>(scales, group, zero).convert(pairs, bits);
   } else {
-    Word::convert(pairs, bits, Word::bias(Word::kZero));
+    Word::convert(pairs, bits, Word::bias(Word::kZero + zero));
     if constexpr (kGroup != 0 && !kScalesSums)
 #pragma unroll
       for (int i = 0; i < Word::kPairs; ++i)
