@@ -67,7 +67,7 @@ void add_text(CLI::App& c, DecodeOptions& o) {
 
 void add_formats(CLI::App& c, DecodeOptions& o) {
   c.add_option("--weights", o.weights,
-               "quantize the matrices of the layers: int8, int4, fp8, nvfp4, mxfp4, q4_k or q6_k, with "
+               "quantize the matrices of the layers: int8, int4, fp8, nvfp4, mxfp4, q4_k, q5_k or q6_k, with "
                ":group=32, 64 or 128 where groups of columns have a scale (default: as the checkpoint; int4 "
                "has groups of 128)");
   c.add_option("--kv-dtype", o.kv_dtype,

@@ -6,7 +6,8 @@ dequantizes them.
     scripts/make_gguf_golden.py [tests/data/gguf [NAME ...]]
 
 Each folder holds model.gguf and golden.safetensors (make_golden.py). Rows of q and k of the architecture llama are in the
-order of llama.cpp's convert_hf_to_gguf.py. Weights of Q4_K and Q6_K are random blocks: gguf only reads these types.
+order of llama.cpp's convert_hf_to_gguf.py. Weights of Q4_K, Q5_K and Q6_K are random blocks: gguf only reads these
+types.
 """
 import gguf
 import numpy as np
@@ -31,6 +32,9 @@ CASES = {
     "llama_q4_k": ("llama", SMALL | HEADS | dict(hidden_size=256, intermediate_size=256, num_hidden_layers=1),
                    {"attn_v": T.Q6_K, "ffn_down": T.Q6_K, "attn_output": T.F16, "token_embd": T.Q6_K, "output": T.Q6_K},
                    T.Q4_K),
+    "llama_q5_k": ("llama", SMALL | HEADS | dict(hidden_size=256, intermediate_size=256, num_hidden_layers=1),
+                   {"attn_q": T.Q4_K, "attn_k": T.Q4_K, "attn_output": T.Q8_0, "token_embd": T.Q4_K, "output": T.Q6_K},
+                   T.Q5_K),
     "qwen2_q8_0": ("qwen2", SMALL | HEADS | dict(head_dim=16, use_sliding_window=False, tie_word_embeddings=True),
                    {"0.attn_k": T.Q5_0, "1.ffn_down": T.Q5_0}, T.Q8_0),
     "qwen3_f16": ("qwen3", SMALL | HEADS | dict(head_dim=64), {"ffn_up": T.F32, "output": T.BF16}, T.F16),
@@ -41,11 +45,12 @@ CASES = {
 
 
 def random_blocks(kind, shape, rng):
-    """Bytes of Q4_K or Q6_K whose values are near those of a random matrix of this shape."""
+    """Bytes of super-blocks whose values are near those of a random matrix of this shape."""
     size = gguf.GGML_QUANT_SIZES[kind][1]
     blocks = rng.integers(0, 256, (*shape[:-1], shape[-1] // 256, size), dtype=np.uint8)
     scale = shape[-1] ** -0.5
-    halves = {T.Q4_K: [(0, scale / 300), (2, scale / 40)], T.Q6_K: [(208, scale / 1500)]}[kind]
+    halves = {T.Q4_K: [(0, scale / 300), (2, scale / 40)], T.Q5_K: [(0, scale / 600), (2, scale / 40)],
+              T.Q6_K: [(208, scale / 1500)]}[kind]
     for at, value in halves:
         d = (value * rng.uniform(0.7, 1.3, blocks.shape[:-1])).astype(np.float16)
         blocks[..., at:at + 2] = d[..., None].view(np.uint8)
@@ -120,7 +125,7 @@ def make(name, folder, seed):
                 continue
             values = in_pairs(values, config.head_dim) if paired else values
             kind = next((t for end, t in types.items() if short.endswith(end)), other)
-            data = (random_blocks(kind, values.shape, rng) if kind in (T.Q4_K, T.Q6_K)
+            data = (random_blocks(kind, values.shape, rng) if kind in (T.Q4_K, T.Q5_K, T.Q6_K)
                     else gguf.quants.quantize(values, kind))
             writer.add_tensor(short + suffix, data, raw_dtype=kind)
             values = gguf.quants.dequantize(data, kind)

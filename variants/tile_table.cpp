@@ -197,7 +197,8 @@ std::vector<Tile> tile_rows() {
            "CUTLASS's 128 x 128 x 32 of sm_80; longer steps and more stages of the smaller tiles of few "
            "tokens"),
       // Quantized weights
-      tile("linear", "gemv_packed_bulk_copy", "has_bulk_copy && tokens == 1 && weights in [int8, fp8, q6_k]",
+      tile("linear", "gemv_packed_bulk_copy",
+           "has_bulk_copy && tokens == 1 && weights in [int8, fp8, q5_k, q6_k]",
            "blocks_per_sm<=2 warps<=16 tiles=1 stages<=4 cluster_k=1 pdl<=1", quantized_h200),
       tile("linear", "gemv_packed_cp_async", "tokens <= 8 && weights in [int4, q4_k] && in * tokens <= 65536",
            packed_gemv, quantized_h200),
@@ -344,8 +345,12 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
     add("linear",
         Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"prologue", 1}, {"epilogue", 2}});
   for (const std::int64_t tokens : {1, 8, 16, 64, 512})
-    for (const auto& [weights, group] :
-         {std::pair{2, 128}, {4, 16}, {5, 32}, {6, 32}, {7, 16}})  // int4, nvfp4, mxfp4, q4_k, q6_k
+    for (const auto& [weights, group] : {std::pair{2, 128},
+                                         {4, 16},
+                                         {5, 32},
+                                         {6, 32},
+                                         {7, 16},
+                                         {8, 32}})  // int4, nvfp4, mxfp4, q4_k, q6_k, q5_k
       add("linear",
           Assignment{
               {"tokens", tokens}, {"in", 4096}, {"out", 4096}, {"weights", weights}, {"group", group}});

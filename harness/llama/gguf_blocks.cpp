@@ -51,12 +51,14 @@ void expand_q5_0(const std::byte* block, float* to) {
   for (int i = 0; i < 32; ++i) to[i] = static_cast<std::int8_t>(values[i]) * d;
 }
 
-void expand_q4_k(const std::byte* block, float* to) {
+/// Q4_K and Q5_K.
+template <int kWeights>
+void expand_with_minima(const std::byte* block, float* to) {
   const float d = value_at<fp16>(block), dmin = value_at<fp16>(block + 2);
   std::uint8_t values[kSuperColumns];
-  unpack_super_block(kWeightsQ4K, block, 0, kSuperColumns, values);
+  unpack_super_block(kWeights, block, 0, kSuperColumns, values);
   for (int group = 0; group < 8; ++group) {
-    const auto [scale, minimum] = q4_k_group(block, group);
+    const auto [scale, minimum] = minimum_group(block, group);
     const float step = d * static_cast<float>(scale), offset = dmin * static_cast<float>(minimum);
     for (int i = group * 32; i < group * 32 + 32; ++i) to[i] = step * static_cast<float>(values[i]) - offset;
   }
@@ -78,7 +80,8 @@ constexpr BlockType kTypes[] = {
     {"Q4_0", 2, 32, 18, expand_q4_0, kWeightsInt4},
     {"Q5_0", 6, 32, 22, expand_q5_0, kWeightsInt8},
     {"Q8_0", 8, 32, 34, expand_q8_0, kWeightsInt8},
-    {"Q4_K", 12, 256, kQ4KBytes, expand_q4_k, kWeightsQ4K},
+    {"Q4_K", 12, 256, kQ4KBytes, expand_with_minima<kWeightsQ4K>, kWeightsQ4K},
+    {"Q5_K", 13, 256, kQ5KBytes, expand_with_minima<kWeightsQ5K>, kWeightsQ5K},
     {"Q6_K", 14, 256, kQ6KBytes, expand_q6_k, kWeightsQ6K},
 };
 

@@ -224,7 +224,7 @@ void expect_presence(const std::map<std::string, StoredTensor>& tensors, const s
 /// The matrices that kernels take as they are stored.
 QuantizationConfig quantization_of(const ModelConfig& c, const std::map<std::string, StoredTensor>& tensors) {
   std::vector<QuantizationScheme> schemes;
-  for (const int weights : {kWeightsInt4, kWeightsInt8, kWeightsQ4K, kWeightsQ6K})
+  for (const int weights : {kWeightsInt4, kWeightsInt8, kWeightsQ4K, kWeightsQ5K, kWeightsQ6K})
     schemes.push_back({.storage = WeightStorage::gguf,
                        .format = {.weights = weights, .group = weights == kWeightsQ6K ? 16 : 32}});
   const auto add = [&](const Modules& matrix) {

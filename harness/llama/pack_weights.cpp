@@ -119,7 +119,7 @@ void read_gguf(const QuantizedTensors& from, RowTile<kBits>& tile) {
     }
 }
 
-/// Q4_K and Q6_K of GGUF: a tile is a half or a quarter of a super-block.
+/// Super-blocks of GGUF: a tile is a half or a quarter of one.
 template <int kBits>
 void read_super(const QuantizedTensors& from, RowTile<kBits>& tile) {
   for (int r = 0; r < tile.rows; ++r) {

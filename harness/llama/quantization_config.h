@@ -38,7 +38,7 @@ enum class WeightStorage {
   plain,     // weight (one byte per value), weight_scale or weight_scale_inv
   fp4,       // weight_packed (two values per byte), weight_scale; of nvfp4 weight_global_scale, a divisor
   modelopt,  // weight (two values per byte), weight_scale, weight_scale_2
-  gguf       // weight: Q4_0, Q5_0 or Q8_0, blocks of 32 values with their scale, Q4_K or Q6_K
+  gguf       // weight: Q4_0, Q5_0 or Q8_0, blocks of 32 values with their scale, Q4_K, Q5_K or Q6_K
 };
 
 /// How the weights of some modules are quantized.

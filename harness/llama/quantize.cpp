@@ -104,25 +104,27 @@ class Quantizer {
   void put_super_block(std::int64_t row, std::int64_t column, std::span<const float> values) {
     const bool is_q6_k = format_.weights == kWeightsQ6K;
     const Groups groups =
-        is_q6_k ? put_q6_k_scales(row, column, values) : put_q4_k_scales(row, column, values);
+        is_q6_k ? put_q6_k_scales(row, column, values) : put_minima_scales(row, column, values);
     for (std::int64_t i = 0; i < kSuperColumns; ++i) {
       const auto [step, offset] = groups[static_cast<std::size_t>(i / group_)];
       const float in_steps = step == 0 ? 0 : (values[static_cast<std::size_t>(i)] + offset) / step;
-      const auto value =
-          std::lrint(is_q6_k ? std::clamp(in_steps, -32.0f, 31.0f) : std::clamp(in_steps, 0.0f, 15.0f));
+      const auto value = std::lrint(is_q6_k ? std::clamp(in_steps, -32.0f, 31.0f)
+                                            : std::clamp(in_steps, 0.0f, most_steps()));
       const PackedPosition at = packed_position(format_.weights, columns_.count, row, column + i);
       matrix_.weight[static_cast<std::size_t>(at.byte)] |= static_cast<std::byte>(value << at.shift);
     }
   }
-  /// The 15 steps of a group go from its minimum, at most 0, to its maximum; steps and minima are rounded to
+  /// The largest value of q4_k or q5_k.
+  float most_steps() const { return format_.weights == kWeightsQ4K ? 15 : 31; }
+  /// The steps of a group go from its minimum, at most 0, to its maximum; steps and minima are rounded to
   /// 63rds of the largest of the super-block.
-  Groups put_q4_k_scales(std::int64_t row, std::int64_t column, std::span<const float> values) {
+  Groups put_minima_scales(std::int64_t row, std::int64_t column, std::span<const float> values) {
     constexpr std::size_t kGroup = 32, kGroups = kSuperColumns / kGroup;
     std::array<float, kGroups> steps, minima;
     for (std::size_t g = 0; g < kGroups; ++g) {
       const auto [low, high] = std::ranges::minmax(values.subspan(g * kGroup, kGroup));
       minima[g] = -std::fmin(low, 0);
-      steps[g] = (high + minima[g]) / 15;
+      steps[g] = (high + minima[g]) / most_steps();
     }
     const float largest_step = std::ranges::max(steps), largest_minimum = std::ranges::max(minima);
     const float d = put_step(row, column, 0, largest_step / 63),

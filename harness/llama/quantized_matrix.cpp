@@ -107,7 +107,7 @@ std::int64_t convert_scales(const QuantizedTensors& from, std::int64_t first, st
   return rounded;
 }
 
-/// The same of Q4_K and Q6_K, whose scales are none of them rounded.
+/// The same of super-blocks, whose scales are none of them rounded.
 void copy_super_scales(const QuantizedTensors& from, std::int64_t first, std::byte* to) {
   const WeightFormat& f = from.format;
   parallel_for(from.rows, kPackThreads, [&](std::int64_t row) {

@@ -55,10 +55,10 @@ struct FloatRows {
 
 /// The parts, one below the other, rounded to nearest in a symmetric format: the largest magnitude of a group
 /// is the largest value, of a part of nvfp4 that with the largest scale; in mxfp4 it is 4 or more, with the
-/// power of two below, in q6_k -32. q4_k is not symmetric: the values of a group lie between its minimum, at
-/// most 0, and its maximum. Throws InputError where `format` has zero points or an order of columns, where
-/// its group does not divide `columns`, and where a value is not finite or too large for a scale of fp16.
-/// Slices have the values of the whole matrix; they must begin and end between its groups.
+/// power of two below, in q6_k -32. q4_k and q5_k are not symmetric: the values of a group lie between its
+/// minimum, at most 0, and its maximum. Throws InputError where `format` has zero points or an order of
+/// columns, where its group does not divide `columns`, and where a value is not finite or too large for a
+/// scale of fp16. Slices have the values of the whole matrix; they must begin and end between its groups.
 QuantizedMatrix quantize(const WeightFormat& format, std::span<const FloatRows> parts, const Slice& columns);
 
 }  // namespace warptune

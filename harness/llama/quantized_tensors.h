@@ -43,7 +43,7 @@ struct QuantizedTensors {
   std::int64_t rows_of_scale() const { return has_block_scales() ? kFp8ScaleRows : 1; }
   std::int64_t scale_rows() const { return (rows + rows_of_scale() - 1) / rows_of_scale(); }
   float scale(std::int64_t scale_row, std::int64_t group) const;
-  /// The block of GGUF that has a group: its scale, in fp16, and its values; of q4_k and q6_k a super-block.
+  /// The block of GGUF that has a group: its scale, in fp16, and its values, or the super-block.
   const std::byte* block(std::int64_t row, std::int64_t group) const;
   /// The stored value that stands for 0; `zeros` must not be null.
   int zero_point(std::int64_t row, std::int64_t group) const;

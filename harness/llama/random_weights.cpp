@@ -52,7 +52,7 @@ class RandomTensors {
     if (is_nvfp4) variance /= 3;                        // its groups have scales up to 1
     if (weights == kWeightsMxfp4) variance *= 3.0 / 7;  // scales are rounded down
     double scale = gain * std::sqrt(3 / (variance * static_cast<double>(in)));
-    if (weights == kWeightsQ4K) scale = q4_k_scale(gain / std::sqrt(static_cast<double>(in)));
+    if (has_minima(weights)) scale = minima_scale(weights, gain / std::sqrt(static_cast<double>(in)));
     if (weights == kWeightsQ6K) scale /= 77;  // RMS of the scales' bytes, of low and of high bytes of fp16
     groups_of(format, of.columns.count);      // throws where they do not divide it
     expect_blocks(format, of);
@@ -93,14 +93,15 @@ class RandomTensors {
   }
 
  private:
-  /// The scale of fp16 that gives weights of Q4_K a standard deviation. d, dmin and the words with the bytes
-  /// of scales and minima are uniform in it: below 256 of the smallest steps of fp16 it also limits the
-  /// bytes.
-  static double q4_k_scale(double deviation) {
-    const double smallest = std::exp2(-24), nibble = std::sqrt(77.5);  // RMS of 0 to 15
-    const double with_all_bytes = deviation * 3 / (256 * nibble);
+  /// The scale of fp16 that gives weights of Q4_K or Q5_K a standard deviation. d, dmin and the words with
+  /// the bytes of scales and minima are uniform in it: below 256 of the smallest steps of fp16 it also limits
+  /// the bytes.
+  static double minima_scale(int weights, double deviation) {
+    const double smallest = std::exp2(-24),
+                 value = std::sqrt(weights == kWeightsQ4K ? 77.5 : 21717.5);  // RMS of 0 to 15, 0 to 255
+    const double with_all_bytes = deviation * 3 / (256 * value);
     if (with_all_bytes >= 256 * smallest) return with_all_bytes;
-    return std::sqrt(deviation * 3 * smallest / nibble);
+    return std::sqrt(deviation * 3 * smallest / value);
   }
   /// Without groups the scales of a row are those of all its columns.
   static MatrixSlice scales_of(MatrixSlice of, int group) {

@@ -14,8 +14,8 @@
 namespace warptune {
 namespace {
 
-constexpr std::array<std::string_view, 8> kNames = {"same",  "int8",  "int4", "fp8",
-                                                    "nvfp4", "mxfp4", "q4_k", "q6_k"};
+constexpr std::array<std::string_view, 9> kNames = {"same",  "int8", "int4", "fp8", "nvfp4",
+                                                    "mxfp4", "q4_k", "q6_k", "q5_k"};
 
 }  // namespace
 
@@ -33,7 +33,7 @@ std::string WeightFormat::str() const {
 WeightFormat parse_weight_format(std::string_view text) {
   const auto fail = [&] {
     throw InputError(
-        "'{}' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4, q4_k or q6_k, "
+        "'{}' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4, q4_k, q5_k or q6_k, "
         "with :group=32, 64 or 128 where groups of columns have a scale, fp8 also with :activations=fp8",
         brief(text));
   };

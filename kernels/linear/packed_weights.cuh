@@ -12,8 +12,8 @@ namespace warptune {
 template <int kWeights, class Args>
 using WeightArgsOf = typename Conditional<kWeights == kWeightsSame, Args, QuantizedLinearArgs>::type;
 
-/// Scales of groups are fp16, of fp4 bytes; those of rows and of blocks of fp8 are fp32. Of Q4_K and Q6_K:
-/// of super-blocks.
+/// Scales of groups are fp16, of fp4 bytes; those of rows and of blocks of fp8 are fp32. Where groups are
+/// parts of super-blocks: of these.
 template <int kWeights, int kGroup>
 using WeightScale = typename Conditional<
     kGroup == 0 || kWeights == kWeightsFp8, float,
@@ -81,7 +81,8 @@ struct PackedWeights {
       return static_cast<signed char>(byte) *
              (to_float(steps[0]) * static_cast<signed char>(pair >> i / kGroup % 2 * 8));
     else
-      return fmaf(static_cast<float>(byte >> shift & 15), to_float(steps[0]) * static_cast<float>(pair & 255),
+      return fmaf(static_cast<float>(byte >> shift & ((1 << weight_bits(kWeights)) - 1)),
+                  to_float(steps[0]) * static_cast<float>(pair & 255),
                   to_float(steps[1]) * -static_cast<float>(pair >> 8));
   }
   __device__ __forceinline__ float value(unsigned char byte, int shift, int i) const {
@@ -131,7 +132,9 @@ struct WeightWord {
       for (int i = 0; i < kPairs; ++i)
         pairs[i] = word >> i / 2 * 8 & (i % 2 == 0 ? 0x000f000fu : 0x00f000f0u);
     } else if constexpr (kIntegers) {
-      const unsigned v = kWeights == kWeightsQ6K ? (word ^ 0x20202020u) & 0x3f3f3f3fu : word ^ 0x80808080u;
+      const unsigned v = kWeights == kWeightsQ5K   ? word
+                         : kWeights == kWeightsQ6K ? (word ^ 0x20202020u) & 0x3f3f3f3fu
+                                                   : word ^ 0x80808080u;
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) pairs[i] = __byte_perm(v, 0, i == 0 ? 0x4140 : 0x4342);
     } else if constexpr (kWeights == kWeightsFp8) {
@@ -259,14 +262,14 @@ struct BlockScales {
   }
 };
 
-/// Of Q4_K a weight is d * scale * nibble - dmin * minimum, of Q6_K d * scale * byte. The products with d and
-/// dmin are exact in fp32.
+/// A weight is d * scale * integer - dmin * minimum, of Q6_K d * scale * byte. The products with d and dmin
+/// are exact in fp32.
 template <int kWeights, int kGroup, int kCount>
 requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount> {
-  static constexpr bool kOffsets = kWeights == kWeightsQ4K;
+  static constexpr bool kOffsets = has_minima(kWeights);
   static constexpr int kWords = block_columns(kWeights) / 64;
-  unsigned bytes[kWords];  // scales of the groups, of Q4_K each with its minimum
-  unsigned steps;          // d, of Q4_K and dmin
+  unsigned bytes[kWords];  // scales of the groups, each with its minimum
+  unsigned steps;          // d and dmin
 
   /// With i = 0 those of the block of column k.
   template <int kIn>
@@ -318,7 +321,7 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
 
 /// Whether groups have an offset beside their scale.
 template <int kWeights>
-inline constexpr bool kHasOffsets = kWeights == kWeightsQ4K;
+inline constexpr bool kHasOffsets = has_minima(kWeights);
 
 /// Whether integers are converted to weights times the scale of their group.
 template <class T, int kWeights, int kGroup>

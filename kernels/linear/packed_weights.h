@@ -24,6 +24,8 @@ inline constexpr int kWeightsQ4K = 6;
 // Q6_K of llama.cpp: signed bytes from -32 to 31; a value is d * scale * byte. Groups of 16 columns have a
 // signed byte of scale, super-blocks of 256 columns of a row have d in fp16.
 inline constexpr int kWeightsQ6K = 7;
+// Q5_K of llama.cpp: as Q4_K, with unsigned bytes instead of nibbles, those of a file from 0 to 31.
+inline constexpr int kWeightsQ5K = 8;
 
 inline constexpr int kBlockRows = 8, kBlockRowBytes = 64, kBlockBytes = kBlockRows * kBlockRowBytes;
 /// Rows that share a scale where weights are fp8 with a group: blocks of 128 x 128.
@@ -32,14 +34,18 @@ inline constexpr int kFp8ScaleRows = 128;
 WARPTUNE_HOST_DEVICE constexpr bool is_fp4(int weights) {
   return weights == kWeightsNvfp4 || weights == kWeightsMxfp4;
 }
+/// Whether groups have a minimum beside their scale.
+WARPTUNE_HOST_DEVICE constexpr bool has_minima(int weights) {
+  return weights == kWeightsQ4K || weights == kWeightsQ5K;
+}
 /// Whether the scales of groups are bytes, and super-blocks of 256 columns have the steps of these.
 WARPTUNE_HOST_DEVICE constexpr bool has_super_blocks(int weights) {
-  return weights == kWeightsQ4K || weights == kWeightsQ6K;
+  return has_minima(weights) || weights == kWeightsQ6K;
 }
 /// Columns of a group where the format alone says it; 0: the format has several.
 WARPTUNE_HOST_DEVICE constexpr int fixed_group(int weights) {
   if (weights == kWeightsNvfp4 || weights == kWeightsQ6K) return 16;
-  return weights == kWeightsMxfp4 || weights == kWeightsQ4K ? 32 : 0;
+  return weights == kWeightsMxfp4 || has_minima(weights) ? 32 : 0;
 }
 /// Bits of a quantized weight.
 WARPTUNE_HOST_DEVICE constexpr int weight_bits(int weights) {
@@ -70,17 +76,18 @@ WARPTUNE_HOST_DEVICE constexpr long long packed_bytes(int weights, long long row
 /// Scales of groups of integers are below this: kernels multiply them by 2^6 in fp16 (GroupConverter).
 inline constexpr int kMaxGroupScale = 1 << 10;
 
-/// Columns of a super-block: two blocks of Q4_K, four of Q6_K.
+/// Columns of a super-block: two blocks of Q4_K, four of Q5_K and Q6_K.
 inline constexpr int kSuperColumns = 256;
-/// 16-bit words of scales that a row of a super-block has: one for each 32 columns, and d, of Q4_K also dmin.
+/// 16-bit words of scales that a row of a super-block has: one for each 32 columns, and d, with minima also
+/// dmin.
 inline constexpr int kSuperGroupWords = kSuperColumns / 32;
-WARPTUNE_HOST_DEVICE constexpr int super_steps(int weights) { return weights == kWeightsQ4K ? 2 : 1; }
+WARPTUNE_HOST_DEVICE constexpr int super_steps(int weights) { return has_minima(weights) ? 2 : 1; }
 /// What d and dmin are below, so that all scales of groups are.
 WARPTUNE_HOST_DEVICE constexpr int max_super_step(int weights) {
-  return kMaxGroupScale / (weights == kWeightsQ4K ? 64 : 128);
+  return kMaxGroupScale / (has_minima(weights) ? 64 : 128);
 }
 /// The words of eight rows: [blocks][8 rows][32 columns], then [8 rows][steps]. The word of 32 columns has
-/// two bytes, the low one first: the scale and the minimum of Q4_K, the scales of two groups of Q6_K.
+/// two bytes, the low one first: the scale and the minimum of a group, the scales of two groups of Q6_K.
 WARPTUNE_HOST_DEVICE constexpr int super_words(int weights) {
   return kBlockRows * (kSuperGroupWords + super_steps(weights));
 }
@@ -98,7 +105,7 @@ WARPTUNE_HOST_DEVICE constexpr long long super_step_index(int weights, long long
 /// Scales of a packed matrix, and its zero points: with `group` columns of a row to one [ceil(rows /
 /// 8)][columns / group][8 rows], of fp8 [ceil(rows / 128)][columns / 128] for blocks of 128 x 128, of fp4
 /// [ceil(rows / 8)][blocks of a row][8 rows][groups of a block], so that a lane loads those of its row at
-/// once, of Q4_K and Q6_K [ceil(rows / 8)][super-blocks of a row][super_words()]; without groups [rows].
+/// once, of super-blocks [ceil(rows / 8)][super-blocks of a row][super_words()]; without groups [rows].
 WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, long long columns, long long row,
                                                      long long column) {
   if (group == 0) return row;

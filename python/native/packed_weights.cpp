@@ -132,15 +132,15 @@ PackedTensors pack_super_blocks(const QuantizedShape& s, const std::uint8_t* sto
       for (int i = 0; i < kSuperColumns; i += block_columns(s.weights)) {
         std::byte* const packed =
             to.weight.data() + packed_position(s.weights, s.columns, row, column + i).byte;
-        s.weights == kWeightsQ4K ? pack_row<4>(values + i, packed) : pack_row<8>(values + i, packed);
+        weight_bits(s.weights) == 4 ? pack_row<4>(values + i, packed) : pack_row<8>(values + i, packed);
       }
     }
   return to;
 }
 
 int weights_of(const std::string& name) {
-  static const std::vector<std::string> names = {"same",  "int8", "int4", "fp8", "nvfp4",
-                                                 "mxfp4", "q4_k", "q6_k"};  // by the values of the dim
+  static const std::vector<std::string> names = {
+      "same", "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k", "q6_k", "q5_k"};  // by the values of the dim
   const auto it = std::find(names.begin() + 1, names.end(), name);
   if (it == names.end()) throw std::invalid_argument("'" + name + "' is no format of weights");
   return static_cast<int>(it - names.begin());

@@ -14,7 +14,7 @@ struct QuantizedShape {
   int weights, group;
   std::int64_t rows, columns;
 
-  /// `name`: "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k" or "q6_k".
+  /// `name`: "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k", "q5_k" or "q6_k".
   QuantizedShape(const std::string& name, int group, std::int64_t rows, std::int64_t columns);
   bool has_block_scales() const { return weights == kWeightsFp8 && group != 0; }
   /// Bytes of a scale: a code of e4m3 or e8m0 with fp4, else fp16 where columns of one row share it, else
@@ -31,7 +31,7 @@ struct QuantizedShape {
 
 /// What a caller has, row by row.
 struct QuantizedValues {
-  // [rows, columns]: int8, e4m3, or integers that plus `offset` are 0 to 15; of q4_k and q6_k the
+  // [rows, columns]: int8, e4m3, or integers that plus `offset` are 0 to 15; of q4_k, q5_k and q6_k the
   // super-blocks of GGUF, which have their scales
   const std::uint8_t* values;
   int offset;                      // of int4; codes of fp4 have 0

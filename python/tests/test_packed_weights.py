@@ -23,7 +23,7 @@ def stored(packed):
 
 def unpacked(packed):
     """The stored bytes or nibbles [rows, columns], read as the header of kernels/linear/packed_weights.h describes."""
-    bits = 8 if packed.weights in ("int8", "fp8", "q6_k") else 4
+    bits = 8 if packed.weights in ("int8", "fp8", "q5_k", "q6_k") else 4
     per_block = 512 // bits
     blocks = packed.weight.view(np.uint8).reshape(-(-packed.rows // 8), -(-packed.columns // per_block), 8, 4, 16)
     out = np.zeros((blocks.shape[0] * 8, blocks.shape[1] * per_block), np.uint8)
@@ -88,7 +88,7 @@ def test_codes_of_fp4_and_their_scales_are_where_the_kernels_read_them(weights, 
     assert packed.row_scales is None if weights == "mxfp4" else packed.row_scales.tolist() == [0.5] * ROWS
 
 
-@pytest.mark.parametrize(("weights", "size", "steps"), [("q4_k", 144, [0, 2]), ("q6_k", 210, [208])])
+@pytest.mark.parametrize(("weights", "size", "steps"), [("q4_k", 144, [0, 2]), ("q5_k", 176, [0, 2]), ("q6_k", 210, [208])])
 def test_super_blocks_of_gguf_are_where_the_kernels_read_them(weights, size, steps):
     rows, blocks = 16, 3
     given = rng().integers(0, 256, (rows, blocks, size), np.uint8)
@@ -97,9 +97,12 @@ def test_super_blocks_of_gguf_are_where_the_kernels_read_them(weights, size, ste
     packed = stored(warptune.pack_weights(given.reshape(rows, -1), None, weights))
     assert (packed.format, packed.rows, packed.columns) == (weights, rows, 256 * blocks)
     values = unpacked(packed).reshape(rows, blocks, 256)
-    if weights == "q4_k":
-        nibbles = given[..., 16:].reshape(rows, blocks, 4, 1, 32) >> np.array([[0], [4]], np.uint8) & 15
-        np.testing.assert_array_equal(values, nibbles.reshape(rows, blocks, 256))
+    if weights != "q6_k":
+        nibbles = given[..., -128:].reshape(rows, blocks, 4, 1, 32) >> np.array([[0], [4]], np.uint8) & 15
+        want = nibbles.reshape(rows, blocks, 8, 32)
+        if weights == "q5_k":
+            want |= (given[..., None, 16:48] >> np.arange(8, dtype=np.uint8)[:, None] & 1) << 4
+        np.testing.assert_array_equal(values, want.reshape(rows, blocks, 256))
     else:
         assert values.view(np.int8).min() == -32 and values.view(np.int8).max() == 31
     # Of eight rows of a super-block: two bytes for each 32 columns, then the steps.

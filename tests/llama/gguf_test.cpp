@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 using testing::GoldenRun, testing::golden_run_name;
 
 /// Folders of tests/data/gguf (scripts/make_gguf_golden.py).
-constexpr const char* kGgufGoldens[] = {"llama_q4_0", "llama_q4_k", "qwen2_q8_0", "qwen3_f16", "phi3_q4_0"};
+constexpr const char* kGgufGoldens[] = {"llama_q4_0", "llama_q4_k", "llama_q5_k",
+                                        "qwen2_q8_0", "qwen3_f16",  "phi3_q4_0"};
 
 fs::path file_of(const std::string& name) { return fs::path(TEST_DATA) / "gguf" / name / "model.gguf"; }
 
@@ -97,6 +98,10 @@ TEST(Gguf, MatricesThatKernelsTakeKeepTheirFormat) {
   EXPECT_EQ(q4_k.head_format.str(), "q6_k");
   EXPECT_EQ(q4_k.formats_of(0).qk.str(), "q4_k");
   EXPECT_EQ(q4_k.formats_of(0).v.str(), "q6_k");
+  const ModelConfig q5_k = read_model(file_of("llama_q5_k"));
+  EXPECT_EQ(q5_k.formats_of(0).qk.str(), "q4_k");
+  EXPECT_EQ(q5_k.formats_of(0).v.str(), "q5_k") << "as in files of 70B in Q4_K_M";
+  EXPECT_EQ(q5_k.formats_of(0).gate_up.str(), "q5_k");
 }
 
 /// llama2-7b as a file of Q4_K_M: v and down of every second layer in Q6_K.
@@ -142,25 +147,29 @@ TEST(Gguf, TheProblemOfTheHeadHasItsFormat) {
   }
 }
 
-TEST(Gguf, Q4KHasItsSixBitScalesAndMinima) {
+TEST(Gguf, GroupsHaveTheirSixBitScalesAndMinima) {
   std::byte block[kQ4KBytes] = {};
   // Groups 0 and 4; the high two bits of the latter are those of bytes 0 and 4.
   const int packed[12] = {0xc0 | 47, 0, 0, 0, 0x40 | 9, 0, 0, 0, 0x5a, 0, 0, 0};
   for (int i = 0; i < 12; ++i) block[4 + i] = static_cast<std::byte>(packed[i]);
-  EXPECT_EQ(q4_k_group(block, 0).scale, 47);
-  EXPECT_EQ(q4_k_group(block, 0).minimum, 9);
-  EXPECT_EQ(q4_k_group(block, 4).scale, 0x3a);
-  EXPECT_EQ(q4_k_group(block, 4).minimum, 0x15);
+  EXPECT_EQ(minimum_group(block, 0).scale, 47);
+  EXPECT_EQ(minimum_group(block, 0).minimum, 9);
+  EXPECT_EQ(minimum_group(block, 4).scale, 0x3a);
+  EXPECT_EQ(minimum_group(block, 4).minimum, 0x15);
 }
 
 // Also a matrix of several parts, whose rows continue within eight.
 TEST(Gguf, SuperBlocksArePackedExactly) {
-  const ModelConfig config = read_model(file_of("llama_q4_k"));
-  const Checkpoint checkpoint(file_of("llama_q4_k"));
-  const LayerModules layer = layer_modules(config, 0);
-  const std::pair<Modules, const char*> matrices[] = {
-      {layer.gate_up, "q4_k"}, {layer.down, "q6_k"}, {head_module(config), "q6_k"}};
-  for (const auto& [matrix, format] : matrices) {
+  const auto layer_of = [](const char* name) { return layer_modules(read_model(file_of(name)), 0); };
+  const std::tuple<const char*, Modules, const char*> matrices[] = {
+      {"llama_q4_k", layer_of("llama_q4_k").gate_up, "q4_k"},
+      {"llama_q4_k", layer_of("llama_q4_k").down, "q6_k"},
+      {"llama_q4_k", head_module(read_model(file_of("llama_q4_k"))), "q6_k"},
+      {"llama_q5_k", layer_of("llama_q5_k").gate_up, "q5_k"},
+      {"llama_q5_k", layer_of("llama_q5_k").v, "q5_k"}};
+  for (const auto& [file, matrix, format] : matrices) {
+    const ModelConfig config = read_model(file_of(file));
+    const Checkpoint checkpoint(file_of(file));
     const std::int64_t columns = matrix.columns.count;
     const auto packed = read_quantized(checkpoint, *config.quantization, matrix.parts, matrix.columns);
     ASSERT_TRUE(packed);

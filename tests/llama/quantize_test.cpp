@@ -169,32 +169,39 @@ TEST(Quantize, EachWeightIsTheNearestOfItsGroup) {
     expect_quantized({.weights = kWeightsInt4, .group = 64}, RandomRows(7, 128, dtype));
 }
 
-TEST(Quantize, WeightsOfQ4KAreNearThoseOfTheirGroup) {
-  for (const std::int64_t rows : {1, 9}) {
+/// The most steps of a group that has a minimum.
+int most_steps(int weights) { return weights == kWeightsQ4K ? 15 : 31; }
+
+TEST(Quantize, WeightsOfGroupsWithMinimaAreNearThoseOfTheirGroup) {
+  for (const auto& [weights, rows] : {std::pair{kWeightsQ4K, 1}, {kWeightsQ4K, 9}, {kWeightsQ5K, 9}}) {
     const RandomRows from(rows, 512);
     const FloatRows part = from.view();
-    const QuantizedMatrix m = quantize({.weights = kWeightsQ4K, .group = 32}, std::span(&part, 1), 512);
+    const QuantizedMatrix m = quantize({.weights = weights, .group = 32}, std::span(&part, 1), 512);
     for (std::int64_t row = 0; row < rows; ++row)
       for (std::int64_t i = 0; i < 512; ++i) {
         const auto [value, step] = super_block_weight(m, 512, row, i);
-        // Half a step, and what 6 bits of a step and of a minimum round: half of 1 / 63 of the largest, 15
-        // times.
-        const double rounding = 15 * (2.0 / 15 / 63 / 2) + 1.0 / 63 / 2;
+        // Half a step, and what 6 bits of a step and of a minimum round: half of 1 / 63 of the largest, times
+        // the steps.
+        const double rounding = 2.0 / 63 / 2 + 1.0 / 63 / 2;
         ASSERT_NEAR(value, from.at(row, i), step / 2 + rounding + 1e-3) << row << " " << i;
-        ASSERT_LE(step, 2.0 / 15 * 1.001);
+        ASSERT_LE(step, 2.0 / most_steps(weights) * 1.001);
       }
   }
 }
 
-TEST(Quantize, WeightsOfQ4KOnItsGridAreExact) {
+TEST(Quantize, WeightsOnTheGridOfGroupsWithMinimaAreExact) {
   // Steps of 63 / 64 from a minimum of -31.5; the second super-block has no negative values.
-  std::vector<float> values(512);
-  for (std::size_t i = 0; i < 512; ++i)
-    values[i] = static_cast<float>(i % 32 % 16) / 64 * 63 - (i < 256 ? 0.5f * 63 : 0);
-  const FloatRows part = {DType::fp32, 1, reinterpret_cast<const std::byte*>(values.data())};
-  const QuantizedMatrix m = quantize({.weights = kWeightsQ4K, .group = 32}, std::span(&part, 1), 512);
-  for (std::int64_t i = 0; i < 512; ++i)
-    ASSERT_EQ(super_block_weight(m, 512, 0, i).value, values[static_cast<std::size_t>(i)]) << i;
+  for (const int weights : {kWeightsQ4K, kWeightsQ5K}) {
+    const std::size_t steps = static_cast<std::size_t>(most_steps(weights)) + 1;
+    std::vector<float> values(512);
+    for (std::size_t i = 0; i < 512; ++i)
+      values[i] = static_cast<float>(i % 32 % steps) / 64 * 63 - (i < 256 ? 0.5f * 63 : 0);
+    const FloatRows part = {DType::fp32, 1, reinterpret_cast<const std::byte*>(values.data())};
+    const QuantizedMatrix m = quantize({.weights = weights, .group = 32}, std::span(&part, 1), 512);
+    for (std::int64_t i = 0; i < 512; ++i)
+      ASSERT_EQ(super_block_weight(m, 512, 0, i).value, values[static_cast<std::size_t>(i)])
+          << weights << " " << i;
+  }
 }
 
 TEST(Quantize, WeightsOfQ6KAreNearThoseOfTheirGroup) {
@@ -228,8 +235,9 @@ TEST(Quantize, WeightsOfQ6KOnItsGridAreExact) {
 TEST(Quantize, SlicesOfSuperBlocksAreThoseOfTheMatrix) {
   const RandomRows from(3, 768);
   const FloatRows part = from.view();
-  for (const WeightFormat& format : {WeightFormat{.weights = kWeightsQ4K, .group = 32},
-                                     WeightFormat{.weights = kWeightsQ6K, .group = 16}}) {
+  for (const WeightFormat& format :
+       {WeightFormat{.weights = kWeightsQ4K, .group = 32}, WeightFormat{.weights = kWeightsQ5K, .group = 32},
+        WeightFormat{.weights = kWeightsQ6K, .group = 16}}) {
     const QuantizedMatrix whole = quantize(format, std::span(&part, 1), 768),
                           middle = quantize(format, std::span(&part, 1), {256, 256, 768});
     for (std::int64_t row = 0; row < 3; ++row)
@@ -315,7 +323,7 @@ TEST(Quantize, ScalesOfGroupsHaveARange) {
   EXPECT_NO_THROW(quantize(format, std::span(&tiny, 1), 32));
   std::ranges::fill(values, 1e4f);
   EXPECT_THROW(quantize(format, std::span(&tiny, 1), 32), InputError) << "its scale is 10000 / 7";
-  for (const int weights : {kWeightsQ4K, kWeightsQ6K}) {
+  for (const int weights : {kWeightsQ4K, kWeightsQ5K, kWeightsQ6K}) {
     values.assign(kSuperColumns, 1e5f);
     const FloatRows large = {DType::fp32, 1, reinterpret_cast<const std::byte*>(values.data())};
     const WeightFormat super{.weights = weights, .group = fixed_group(weights)};

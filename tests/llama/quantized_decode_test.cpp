@@ -70,6 +70,7 @@ TEST_F(QuantizedDecode, TakesLessMemory) {
   EXPECT_NEAR(mib("nvfp4") / mib("same"), 4.5 / 16, 0.02);
   EXPECT_NEAR(mib("mxfp4") / mib("same"), 4.25 / 16, 0.02);
   EXPECT_NEAR(mib("q4_k") / mib("same"), 4.625 / 16, 0.02);
+  EXPECT_NEAR(mib("q5_k") / mib("same"), 8.625 / 16, 0.02);
   EXPECT_NEAR(mib("q6_k") / mib("same"), 8.5625 / 16, 0.02);
 }
 
@@ -101,7 +102,8 @@ TEST_F(QuantizedDecode, WrongFormatsAreOneSentenceAndExitWithTwo) {
   const std::string mha = "--model " + golden("mha");
   const std::pair<std::string, std::string> cases[] = {
       {mha + " --weights int3",
-       "'int3' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4, q4_k or q6_k, with"},
+       "'int3' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4, q4_k, q5_k or q6_k, "
+       "with"},
       {mha + " --weights int4:group=48", "'int4:group=48' is no format of weights"},
       {mha + " --weights same:zeros", "'same:zeros' is no format of weights"},
       {mha + " --weights int8:zeros", "'int8:zeros' has zero points; they need int4"},

@@ -38,6 +38,7 @@ inline std::vector<WeightFormat> all_weight_formats() {
                                        {.weights = kWeightsNvfp4, .group = 16},
                                        {.weights = kWeightsMxfp4, .group = 32},
                                        {.weights = kWeightsQ4K, .group = 32},
+                                       {.weights = kWeightsQ5K, .group = 32},
                                        {.weights = kWeightsQ6K, .group = 16}};
   for (const int weights : {kWeightsInt8, kWeightsInt4})
     for (const int group : {0, 32, 64, 128})

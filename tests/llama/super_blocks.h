@@ -9,7 +9,7 @@ struct SuperBlockWeight {
   float value, step;  // of its group
 };
 
-/// A weight of a packed matrix of Q4_K or Q6_K.
+/// A weight of a packed matrix of super-blocks.
 inline SuperBlockWeight super_block_weight(const QuantizedMatrix& m, std::int64_t columns, std::int64_t row,
                                            std::int64_t column) {
   const auto& [weights, group] = std::pair(m.format.weights, m.format.group);
@@ -27,7 +27,8 @@ inline SuperBlockWeight super_block_weight(const QuantizedMatrix& m, std::int64_
   const auto times = [&](std::int64_t i) {
     return step(i) * static_cast<float>(std::to_integer<int>(pair[i]));
   };
-  return {static_cast<float>(byte >> at.shift & 15) * times(0) - times(1), times(0)};
+  return {static_cast<float>(byte >> at.shift & ((1 << weight_bits(weights)) - 1)) * times(0) - times(1),
+          times(0)};
 }
 
 }  // namespace warptune::testing

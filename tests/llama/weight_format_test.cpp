@@ -48,6 +48,8 @@ TEST(WeightFormat, Int4HasGroupsOf128UnlessItSaysOthers) {
   EXPECT_EQ(parse_weight_format("mxfp4").group, 32);
   EXPECT_EQ(parse_weight_format("q4_k").group, 32);
   EXPECT_EQ(parse_weight_format("q4_k").str(), "q4_k");
+  EXPECT_EQ(parse_weight_format("q5_k").group, 32);
+  EXPECT_EQ(parse_weight_format("q5_k").str(), "q5_k");
   EXPECT_EQ(parse_weight_format("q6_k").group, 16);
   EXPECT_EQ(parse_weight_format("q6_k").str(), "q6_k");
   EXPECT_EQ(parse_weight_format("same"), WeightFormat{});
@@ -79,20 +81,21 @@ TEST(WeightFormat, WrongTextsAreOneSentence) {
                            "nvfp4:group=32",
                            "mxfp4:group=32",
                            "q4_k:group=32",
+                           "q5_k:group=32",
                            "q6_k:group=16",
                            "Q4_K"})
     EXPECT_EQ(
         error_of(text),
         "'" + std::string(text) +
-            "' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4, q4_k or q6_k, "
+            "' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4, q4_k, q5_k or q6_k, "
             "with :group=32, 64 or 128 where groups of columns have a scale, fp8 also with :activations=fp8");
   EXPECT_EQ(error_of("fp8:group=64"),
             "'fp8:group=64' has groups of 64; those of fp8 are 128, blocks of 128 x 128");
-  for (const char* text :
-       {"int8:zeros", "int8:group=64:zeros", "fp8:zeros", "nvfp4:zeros", "q4_k:zeros", "q6_k:zeros"})
+  for (const char* text : {"int8:zeros", "int8:group=64:zeros", "fp8:zeros", "nvfp4:zeros", "q4_k:zeros",
+                           "q5_k:zeros", "q6_k:zeros"})
     EXPECT_EQ(error_of(text), "'" + std::string(text) + "' has zero points; they need int4");
   for (const char* text : {"int8:act_order", "fp8:group=128:act_order", "int4:group=0:act_order",
-                           "mxfp4:act_order", "q4_k:act_order", "q6_k:act_order"})
+                           "mxfp4:act_order", "q4_k:act_order", "q5_k:act_order", "q6_k:act_order"})
     EXPECT_EQ(error_of(text),
               "'" + std::string(text) + "' has an order of columns; it needs int4 or int8 and a group");
   EXPECT_EQ(error_of("int8:activations=fp8"),
@@ -102,7 +105,8 @@ TEST(WeightFormat, WrongTextsAreOneSentence) {
 
 /// The problem that a sweep or a key gives, with the check of the op.
 Problem checked(const WeightFormat& format, const std::string& prologue, const std::string& epilogue) {
-  static const char* const kNames[] = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k", "q6_k"};
+  static const char* const kNames[] = {"same",  "int8", "int4", "fp8", "nvfp4",
+                                       "mxfp4", "q4_k", "q6_k", "q5_k"};
   const std::vector<std::pair<std::string, std::string>> dims = {
       {"tokens", "3"},
       {"in", "256"},

@@ -129,6 +129,7 @@ TEST(TileTable, OneTokenOnPackedWeightsTakesAGemv) {
                                        {kWeightsNvfp4, 16},
                                        {kWeightsMxfp4, 32},
                                        {kWeightsQ4K, 32},
+                                       {kWeightsQ5K, 32},
                                        {kWeightsQ6K, 16}})
     for (const char* arch : {"sm_80", "sm_86"})
       EXPECT_EQ(first(weights, group, 0, arch), "gemv_packed_cp_async") << weights << " " << arch;
@@ -199,6 +200,8 @@ TEST(TileTable, UpTo64TokensOnPackedWeightsStreamThem) {
                                                {kWeightsNvfp4, 16},
                                                {kWeightsMxfp4, 32},
                                                {kWeightsQ4K, 32},
+                                               {kWeightsQ5K, 32},
+                                               {kWeightsQ5K, 32},
                                                {kWeightsQ6K, 16}}) {
             const Assignment dims{
                 {"tokens", tokens}, {"in", in}, {"out", out}, {"weights", weights}, {"group", group}};

@@ -132,7 +132,8 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
        "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},
       {"model_kv_dtype", "4: 'kv_dtype' is 'int4'; it must be same, int8 or fp8"},
       {"model_weights",
-       "4: 'int3' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4, q4_k or q6_k, "
+       "4: 'int3' is no format of weights; it must be same, int8, int4, fp8, nvfp4, mxfp4, q4_k, q5_k or "
+       "q6_k, "
        "with :group=32, 64 or 128 where groups of columns have a scale, fp8 also with :activations=fp8"},
       {"model_weights_group", "4: weights of 64 columns have no groups of 128; it must divide them"},
       {"model_k_layout", "4: 'k_layout' is 'rows'; it must be sd or dsx"},

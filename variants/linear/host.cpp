@@ -107,7 +107,7 @@ class HostGemm {
          (weights_ == kWeights ? dequantize<kWeights>(row, values.data() + (row - first) * in_) : void()));
     };
     add(std::integer_sequence<int, kWeightsInt8, kWeightsInt4, kWeightsFp8, kWeightsNvfp4, kWeightsMxfp4,
-                              kWeightsQ4K, kWeightsQ6K>());
+                              kWeightsQ4K, kWeightsQ5K, kWeightsQ6K>());
     return values;
   }
   /// 16 columns at a time, which share a scale in every format.
@@ -125,11 +125,11 @@ class HostGemm {
         if (first % kSuperColumns == 0) {
           const std::int64_t step = super_step_index(kWeights, in_, row, first);
           d = load(DType::fp16, bytes, step);
-          if (kWeights == kWeightsQ4K) dmin = load(DType::fp16, bytes, step + 1);
+          if (has_minima(kWeights)) dmin = load(DType::fp16, bytes, step + 1);
         }
-        scale = d * (kWeights == kWeightsQ4K ? bytes[2 * at]
-                                             : static_cast<std::int8_t>(bytes[2 * at + first / 16 % 2]));
-        if (kWeights == kWeightsQ4K) minimum = dmin * bytes[2 * at + 1];
+        scale = d * (has_minima(kWeights) ? bytes[2 * at]
+                                          : static_cast<std::int8_t>(bytes[2 * at + first / 16 % 2]));
+        if (has_minima(kWeights)) minimum = dmin * bytes[2 * at + 1];
       } else {
         scale = static_cast<float>(load(scale_dtype, bytes, at));
         if (kWeights == kWeightsNvfp4) scale *= args.row_scales[row];
@@ -146,6 +146,8 @@ class HostGemm {
           value = std::bit_cast<fp8>(from[byte]);
         else if constexpr (weight_bits(kWeights) == 4)
           value = static_cast<float>(nibble - zero);
+        else if constexpr (kWeights == kWeightsQ5K)
+          value = from[byte];
         else
           value = static_cast<std::int8_t>(from[byte]);
         values[args.order ? args.order[first + k] : first + k] = value * scale - minimum;

@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kUnitOutputs = 64;  // a unit of verification: one token, this many output rows
 constexpr float kEps = 1e-5f;
 /// The values of dim `weights` (kernels/linear/packed_weights.h).
-constexpr const char* kFormats[] = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k", "q6_k"};
+constexpr const char* kFormats[] = {"same", "int8", "int4", "fp8", "nvfp4", "mxfp4", "q4_k", "q6_k", "q5_k"};
 
 /// Rows of weight.
 std::int64_t weight_rows(const Problem& p) {
@@ -107,8 +107,9 @@ class Weights {
   double stored(std::int64_t row, std::int64_t i) const {
     if (weights_ == kWeightsSame) return weight_[row * in_ + i];
     const PackedPosition at = packed_position(weights_, in_, row, i);
-    if (weight_bits(weights_) == 8) return weight_[at.byte];
-    const int nibble = (static_cast<int>(weight_[at.byte]) & 0xff) >> at.shift & 15;
+    const double value = weight_[at.byte];
+    const int byte = static_cast<int>(value) & 0xff, nibble = byte >> at.shift & 15;
+    if (weight_bits(weights_) == 8) return weights_ == kWeightsQ5K ? byte : value;
     return is_fp4(weights_) ? fp4_value(nibble) : nibble;
   }
 
@@ -138,9 +139,10 @@ void add_quantized(std::vector<TensorSpec>& specs, const Problem& p, float scale
                    .shape = {packed_bytes(weights, rows, in)},
                    .scale = largest});
   // Those of groups of nvfp4 are up to 1, some of them subnormal; those of rows have the size. The bytes of
-  // super-blocks are those of such values too, up to 255 times d, or 128.
+  // super-blocks are those of such values too, up to 255 times d, or 128; weights of q5_k have bytes.
   const float scales = scale * 2 /
-                       (has_super_blocks(weights)   ? 1024
+                       (weights == kWeightsQ5K      ? 4096
+                        : has_super_blocks(weights) ? 1024
                         : is_fp4(weights)           ? 2
                         : weight_bits(weights) == 4 ? 8
                                                     : largest);
@@ -281,12 +283,12 @@ Op linear() {
                 .optional = true},
                feature("weights",
                        "how the weights are stored: as x, or quantized, int8, int4, fp8 (e4m3), nvfp4 or "
-                       "mxfp4 (e2m1), or q4_k or q6_k (Q4_K and Q6_K of llama.cpp), and packed "
+                       "mxfp4 (e2m1), or q4_k, q5_k or q6_k (Q4_K, Q5_K and Q6_K of llama.cpp), and packed "
                        "(kernels/linear/packed_weights.h)",
                        {std::begin(kFormats), std::end(kFormats)}),
                feature("group",
                        "columns of a row that share a scale: 32, 64 or 128, of fp8 blocks of 128 x 128, of "
-                       "nvfp4 and q6_k 16, of mxfp4 and q4_k 32; 0: the whole row"),
+                       "nvfp4 and q6_k 16, of mxfp4, q4_k and q5_k 32; 0: the whole row"),
                feature("zeros", "whether groups have zero points", kNoYes),
                feature("act_order", "whether x is read in an order of its own (GPTQ's desc_act)", kNoYes),
                feature("activations",

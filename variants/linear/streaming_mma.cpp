@@ -182,8 +182,7 @@ Variant mma_packed_cp_async() {
       .derived =
           {kBlockColumns,
            kScaleBytes,
-           {"scale_columns", "weights in [q4_k, q6_k] ? 256 : max(group, 1)",
-            "columns whose scales lie together"},
+           kScaleColumns,
            {"slot_bytes",
             "16 * ceil_div(512 * tile_k // block_columns + "
             "((group == 0 || weights == fp8 ? 0 : scale_bytes) + 8 * zeros) * tile_k // max(group, 1), 16)",

@@ -45,7 +45,7 @@ __device__ __forceinline__ void get_operands(unsigned (&a)[2][4], const PackedBl
     for (int i = 0; i < 4; ++i) a[f][i] = pairs[i % 2][2 * f / kUnits + i / 2 * kUnits];
 }
 
-/// Sums of a block of Q4_K, in units of d and of dmin.
+/// Sums of a block whose groups have minima, in units of d and of dmin.
 template <class S>
 struct SuperSums {
   PackedSums<S> scaled = {};   // scale times the sums of a group

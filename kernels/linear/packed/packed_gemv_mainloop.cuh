@@ -54,7 +54,7 @@ __device__ __forceinline__ void multiply_tile(PackedPartials<S>& partials, WarpA
   using Work = PackedWork<S>;
   using X = WarpActivations<S>;
   constexpr int kChunks = kLoadsX ? X::kChunks : 1, kChunkSteps = kLoadsX ? X::kChunkBlocks : Work::kSteps;
-  // The scales of two stages of Q4_K exceed the registers, unless a lane has two groups; so does x.
+  // The scales and minima of two stages exceed the registers, unless a lane has two groups; so does x.
   constexpr int kUnroll = kLoadsX || (kHasOffsets<S::kWeights> && !S::kGroupColumns) ? 1 : 2;
   PackedAccumulator<S> sums(x);
 #pragma unroll

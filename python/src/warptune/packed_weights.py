@@ -7,9 +7,9 @@ from . import _native
 from .arrays import as_array, is_torch
 from .problems import Shapes, require
 
-_FORMAT = re.compile(r"(?:(int8|int4|fp8)(?::group=(0|32|64|128))?(?::activations=(fp8))?|(nvfp4|mxfp4|q4_k|q6_k))")
-_GROUPS = {"nvfp4": 16, "mxfp4": 32, "q4_k": 32, "q6_k": 16}  # columns, of formats that have one size of them
-_SUPER_BYTES = {"q4_k": 144, "q6_k": 210}  # of a super-block of 256 columns
+_FORMAT = re.compile(r"(?:(int8|int4|fp8)(?::group=(0|32|64|128))?(?::activations=(fp8))?|(nvfp4|mxfp4|q[456]_k))")
+_GROUPS = {"nvfp4": 16, "mxfp4": 32, "q4_k": 32, "q5_k": 32, "q6_k": 16}  # columns, of formats that have one size of them
+_SUPER_BYTES = {"q4_k": 144, "q5_k": 176, "q6_k": 210}  # of a super-block of 256 columns
 _VALUES = {"int8": ("int8",), "int4": ("int8", "uint8"), "fp8": ("fp8", "uint8")}  # of others uint8
 _SCALES = {"nvfp4": ("fp8", "uint8"), "mxfp4": ("e8m0", "uint8")}  # of others floating-point numbers
 
@@ -52,12 +52,12 @@ def pack_weights(values, scales, format, *, zero_points=None, g_idx=None, global
     """Packs a matrix of quantized weights [rows, columns], a byte each; a weight is (value - zero point) * scale.
 
     `format`: `int8`, `int4` or `fp8`, with `:group=32`, `64` or `128` where columns share a scale, fp8 also with
-    `:activations=fp8`; or `nvfp4`, `mxfp4`, `q4_k` or `q6_k`, whose groups have one size (docs/quantized.md).
+    `:activations=fp8`; or `nvfp4`, `mxfp4`, `q4_k`, `q5_k` or `q6_k`, whose groups have one size (docs/quantized.md).
 
     values: int8; of int4 int8 from -8 to 7, or uint8 from 0 to 15; of fp8 e4m3 or its codes in uint8; of nvfp4 and
-    mxfp4 codes of e2m1 in uint8, from 0 to 15; of q4_k and q6_k the super-blocks of a GGUF file, uint8 [rows, bytes].
+    mxfp4 codes of e2m1 in uint8, from 0 to 15; of the last three the super-blocks of a GGUF file, uint8 [rows, bytes].
     scales: fp16 [rows, groups]; without groups fp32 [rows] or [rows, 1]; of fp8 with groups fp32, one per block of
-    128 x 128; of nvfp4 e4m3, of mxfp4 e8m0, or their codes in uint8; None of q4_k and q6_k, whose blocks have them.
+    128 x 128; of nvfp4 e4m3, of mxfp4 e8m0, or their codes in uint8; None of super-blocks, which have them.
     zero_points: of int4, [rows, groups] in the dtype of the values; None: 0, of uint8 values 8.
     g_idx: int32 [columns], the group of each column, as GPTQ stores it.
     global_scale: of nvfp4, a number that multiplies all scales.
@@ -89,7 +89,7 @@ def _parsed(format):
     require(
         match,
         f"pack_weights: '{format}' is no format of weights; it must be int8, int4 or fp8, with :group=32, 64 or 128 "
-        "where groups of columns have a scale, fp8 also with :activations=fp8, or nvfp4, mxfp4, q4_k or q6_k",
+        "where groups of columns have a scale, fp8 also with :activations=fp8, or nvfp4, mxfp4, q4_k, q5_k or q6_k",
     )
     if match[4]:
         return match[4], _GROUPS[match[4]], "same"
