@@ -241,11 +241,12 @@ void decode_reference(const Problem& p, const Inputs& in, std::int64_t unit, Exp
     HeadReference(p, in, unit).write(out);
 }
 
-/// fp32: the error of a sum grows with its terms. 16 bits: a variant may round the probabilities. An appended
-/// row that is quantized may take the neighboring code where the rotation differs in its last bit.
+/// fp32: the error of a sum grows with its terms. 16 bits: a variant may round the probabilities, and with
+/// append the rotated queries, as rope_append does. An appended row that is quantized may take the
+/// neighboring code where the rotation differs in its last bit.
 Tolerance decode_tolerance(const Problem& p) {
   if (p["append"] != 0 && quantized(p)) return default_tolerance(DType::bf16, 2);
-  const std::int64_t roundings = p.dtype == DType::fp32 ? 4 + p["context"] / 16384 : 2;
+  const std::int64_t roundings = p.dtype == DType::fp32 ? 4 + p["context"] / 16384 : p["append"] != 0 ? 3 : 2;
   return default_tolerance(p.dtype, roundings);
 }
 
