@@ -119,7 +119,8 @@ __device__ __forceinline__ void mbarrier_wait_paused(Mbarrier* barrier, unsigned
 /// Orders the ordinary accesses of this thread to shared memory with accesses of the async proxy (bulk
 /// copies, TMA, wgmma) that follow a barrier: its writes come before reads of the async proxy, its reads and
 /// writes before writes of the async proxy. Without a proxy fence accesses by two proxies have no order (PTX
-/// manual, "Async Proxy" and 8.9.5 "Causality Order").
+/// manual, "Async Proxy" and 8.9.5 "Causality Order"). The fence may be anywhere on the path between them:
+/// before copies overwrite a stage, the producer's after it has waited costs less than one of each consumer.
 __device__ __forceinline__ void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -93,6 +93,7 @@ class PackedProducer {
   __device__ __forceinline__ void refill() {
     for (; loaded_ < total_; ++loaded_) {
       mbarrier_wait(&shared_.empty[stage_], loaded_ / P::kStages % 2 ^ 1);
+      fence_proxy_async();  // after the consumers' reads
       load_stage();
     }
   }
@@ -164,9 +165,7 @@ class StageReader {
       if constexpr (S::kZeros) read_zeros(to, stage.zeros[slot], warp * S::kColumns);
     }
   }
-  /// The stage is overwritten by bulk copies.
   __device__ __forceinline__ void release() {
-    fence_proxy_async();
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(&shared_.empty[state_.index]);
     state_.advance();

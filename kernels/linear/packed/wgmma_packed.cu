@@ -183,6 +183,7 @@ struct PackedProducer {
     Mbarrier* const full = &shared.full[state.index];
     __syncwarp();  // the leader has initialized the barriers, or loaded x
     mbarrier_wait(&shared.empty[state.index], state.phase ^ 1);
+    fence_proxy_async();  // after the consumers' reads
     const int column = work.column(step);
     if (is_leader()) {
       mbarrier_arrive_expect_tx(full, S::kLoadedBytes);

@@ -205,7 +205,7 @@ class PackedMainloop {
         warpgroup_wait<0>();
       else
         warpgroup_wait<1>();
-      if (n > 0 && i == 0) release(previous);
+      if (n > 0 && i == 0) consumer_.release(previous);
       warpgroup_fence_operand(a_[(n + 1) % kBuffers]);  // wgmma reads it until then
       if constexpr (S::kScalesSums) {
         warpgroup_fence_operand(to);
@@ -216,12 +216,8 @@ class PackedMainloop {
           sum_of(tile(i))[j] = fmaf(factors[j / 2 % 2], batch_sum_[j], sum_of(tile(i))[j]);
       }
     }
-    if (!is_last) release(index);
+    if (!is_last) consumer_.release(index);
     return index;
-  }
-  __device__ __forceinline__ void release(int stage) {
-    fence_proxy_async();  // bulk copies overwrite the stage
-    consumer_.release(stage);
   }
 
   Consumer& consumer_;
