@@ -69,7 +69,8 @@ void expand_q6_k(const std::byte* block, float* to) {
   std::uint8_t values[kSuperColumns];
   unpack_super_block(kWeightsQ6K, block, 0, kSuperColumns, values);
   for (int i = 0; i < kSuperColumns; ++i)
-    to[i] = d * value_at<std::int8_t>(block + kQ6KScales + i / 16) * static_cast<std::int8_t>(values[i]);
+    to[i] = d * value_at<std::int8_t>(block + kQ6KScales + i / 16) *
+            static_cast<float>(values[i] - zero_of(kWeightsQ6K));
 }
 
 /// The numbers are those of enum ggml_type.

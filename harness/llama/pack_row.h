@@ -10,16 +10,18 @@
 namespace warptune {
 
 /// Packs 64 bytes of a row, of block_columns() values, a byte each: columns 2t, 2t + 1, 2t + 8 and 2t + 9 of
-/// each fragment of 16 go to lane t.
+/// each fragment of 16 go to lane t. Integers are unsigned.
 template <int kBits>
 void pack_row(const std::uint8_t* values, std::byte* to) {
   std::uint8_t packed[kBlockRowBytes];
   if constexpr (kBits == 8) {
     for (std::size_t fragment = 0; fragment < 4; ++fragment)
-      for (std::size_t half = 0; half < 2; ++half)
-        for (std::size_t lane = 0; lane < 4; ++lane)
-          std::memcpy(packed + lane * 16 + fragment * 4 + half * 2,
-                      values + fragment * 16 + half * 8 + lane * 2, 2);
+      for (std::size_t lane = 0; lane < 4; ++lane)
+        for (std::size_t odd = 0; odd < 2; ++odd) {
+          const std::uint8_t* value = values + fragment * 16 + lane * 2 + odd;
+          std::uint8_t* const pair = packed + lane * 16 + fragment * 4 + odd * 2;
+          pair[0] = value[0], pair[1] = value[8];
+        }
   } else {
     for (std::size_t fragment = 0; fragment < 8; ++fragment)
       for (std::size_t lane = 0; lane < 4; ++lane)

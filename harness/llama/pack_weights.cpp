@@ -23,11 +23,11 @@ struct RowTile {
   alignas(64) std::uint8_t values[kTileRows][kColumns];
 };
 
-/// Four or eight values of a word, the lowest first. Eight bits: the value plus 128 becomes the value.
+/// Four or eight values of a word, the lowest first.
 template <int kBits>
 auto values_of(std::uint32_t word) {
   if constexpr (kBits == 8) {
-    return word ^ 0x80808080u;
+    return word;
   } else {
     std::uint64_t x = word;
     x = (x | x << 16) & 0x0000ffff0000ffffu;
@@ -39,8 +39,12 @@ auto values_of(std::uint32_t word) {
 /// One value of a word.
 template <int kBits>
 std::uint8_t value_of(std::uint32_t word, std::int32_t position) {
-  const std::uint32_t value = word >> (position * kBits) & ((1u << kBits) - 1);
-  return static_cast<std::uint8_t>(kBits == 8 ? value ^ 0x80u : value);
+  return static_cast<std::uint8_t>(word >> (position * kBits) & ((1u << kBits) - 1));
+}
+
+/// Signed bytes plus 128.
+void make_unsigned(std::uint8_t* values, int count) {
+  for (int i = 0; i < count; ++i) values[i] ^= 0x80u;
 }
 
 /// GPTQ: [columns / 8, rows], a word has adjacent columns of one row.
@@ -110,6 +114,7 @@ void read_gguf(const QuantizedTensors& from, RowTile<kBits>& tile) {
           unpack_q5_0(block, &tile.values[r][c]);
         else
           std::memcpy(&tile.values[r][c], values, static_cast<std::size_t>(from.format.group));
+        make_unsigned(&tile.values[r][c], from.format.group);
         continue;
       }
       for (int i = 0; i < 16; ++i) {
@@ -140,6 +145,7 @@ void read_plain(const QuantizedTensors& from, RowTile<8>& tile) {
       tile.values[r][c] = value;
       has_nan = has_nan || (value & 0x7f) == 0x7f;
     }
+    if (from.format.weights == kWeightsInt8) make_unsigned(tile.values[r], tile.columns);
   }
   if (has_nan && from.format.weights == kWeightsFp8)
     throw InputError("tensor '{}' has a NaN", from.weight_name);

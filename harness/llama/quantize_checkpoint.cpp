@@ -84,16 +84,17 @@ std::map<std::string, Linear> linears_of(const ModelConfig& c) {
   return linears;
 }
 
-/// The values of a packed matrix in row-major order: bytes, or pairs of nibbles, the first one in the low
-/// bits.
+/// The values of a packed matrix in row-major order: bytes, of int8 signed, or pairs of nibbles, the first
+/// one in the low bits.
 std::vector<std::byte> unpacked(const QuantizedMatrix& matrix, std::int64_t rows, std::int64_t columns) {
   const int weights = matrix.format.weights, bits = weight_bits(weights), per_byte = 8 / bits;
+  const auto sign = static_cast<std::byte>(weights == kWeightsInt8 ? zero_of(weights) : 0);
   std::vector<std::byte> values(static_cast<std::size_t>(rows * columns / per_byte));
   parallel_for(rows, kPackThreads, [&](std::int64_t row) {
     for (std::int64_t i = 0; i < columns; ++i) {
       const PackedPosition at = packed_position(weights, columns, row, i);
       const std::byte value = matrix.weight[at.byte] >> at.shift & static_cast<std::byte>((1 << bits) - 1);
-      values[(row * columns + i) / per_byte] |= value << bits * (i % per_byte);
+      values[(row * columns + i) / per_byte] |= (value ^ sign) << bits * (i % per_byte);
     }
   });
   return values;

@@ -35,9 +35,9 @@ inline MinimumGroup minimum_group(const std::byte* block, int group) {
           packed(group + 4) >> 4 | packed(group) >> 6 << 4};
 }
 
-/// The values [first, first + count) of a super-block, as they are packed: nibbles of Q4_K, of Q5_K the bytes
-/// of 0 to 31, of Q6_K of -32 to 31. `first` and `count` are multiples of 32. Each half of Q6_K has four rows
-/// of 32 values: rows 0 and 1 are the low nibbles of its 64 bytes, rows 2 and 3 the high ones.
+/// The values [first, first + count) of a super-block, as they are packed, unsigned. `first` and `count` are
+/// multiples of 32. Each half of Q6_K has four rows of 32 values: rows 0 and 1 are the low nibbles of its 64
+/// bytes, rows 2 and 3 the high ones.
 inline void unpack_super_block(int weights, const std::byte* block, int first, int count, std::uint8_t* to) {
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(block);
   for (int row = first / 32; row < (first + count) / 32; ++row, to += 32) {
@@ -54,8 +54,7 @@ inline void unpack_super_block(int weights, const std::byte* block, int first, i
       const std::uint8_t* const high = bytes + kQ6KHighBits + row / 4 * 32;
       const int low_shift = row % 4 / 2 * 4, high_shift = row % 4 * 2;
       for (int i = 0; i < 32; ++i)
-        to[i] =
-            static_cast<std::uint8_t>(((low[i] >> low_shift & 15) | (high[i] >> high_shift & 3) << 4) - 32);
+        to[i] = static_cast<std::uint8_t>((low[i] >> low_shift & 15) | (high[i] >> high_shift & 3) << 4);
     }
   }
 }

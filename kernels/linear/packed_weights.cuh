@@ -78,20 +78,21 @@ struct PackedWeights {
         static_cast<const unsigned short*>(args.scales)[scale_index(kWeights, kGroup, kIn, row, i)];
     const fp16* const steps = static_cast<const fp16*>(args.scales) + super_step_index(kWeights, kIn, row, i);
     if constexpr (kWeights == kWeightsQ6K)
-      return static_cast<signed char>(byte) *
+      return integer(byte, shift) *
              (to_float(steps[0]) * static_cast<signed char>(pair >> i / kGroup % 2 * 8));
     else
-      return fmaf(static_cast<float>(byte >> shift & ((1 << weight_bits(kWeights)) - 1)),
-                  to_float(steps[0]) * static_cast<float>(pair & 255),
+      return fmaf(integer(byte, shift), to_float(steps[0]) * static_cast<float>(pair & 255),
                   to_float(steps[1]) * -static_cast<float>(pair >> 8));
   }
   __device__ __forceinline__ float value(unsigned char byte, int shift, int i) const {
     if constexpr (kWeights == kWeightsFp8) return to_float(fp8{byte});
-    if constexpr (kWeights == kWeightsInt8) return to_float(static_cast<signed char>(byte));
     if constexpr (is_fp4(kWeights)) return fp4_value(byte >> shift & 15);
-    int zero = 8;
-    if constexpr (kZeros != 0) zero += args.zeros[scale_index(kWeights, kGroup, kIn, row, i)];
-    return static_cast<float>((byte >> shift & 15) - zero);
+    int zero = 0;  // beside that of the format
+    if constexpr (kZeros != 0) zero = args.zeros[scale_index(kWeights, kGroup, kIn, row, i)];
+    return integer(byte, shift) - static_cast<float>(zero);
+  }
+  static __device__ __forceinline__ float integer(unsigned char byte, int shift) {
+    return static_cast<float>((byte >> shift & ((1 << weight_bits(kWeights)) - 1)) - zero_of(kWeights));
   }
 };
 
@@ -110,11 +111,7 @@ struct WeightWord {
                         kIntegers = kWeights != kWeightsFp8 && !is_fp4(kWeights);
   static constexpr int kFragments = weight_bits(kWeights) == 4 ? 2 : 1, kPairs = 2 * kFragments;
   static constexpr unsigned kMinusZero = 0x80008000u;  // neutral in an addition
-  /// Integers are unsigned, the weight plus kZero.
-  static constexpr int kZero = kWeights == kWeightsInt4   ? 8
-                               : kWeights == kWeightsInt8 ? 128
-                               : kWeights == kWeightsQ6K  ? 32
-                                                          : 0;
+  static constexpr int kZero = zero_of(kWeights);
 
   /// With kUnits 2, bits() gives pairs 1 and 3 in a unit 16 times as large. Products with x * kXScale stay in
   /// the range of fp32; their sums times kSumScale are sums of weights * x. Tensor cores multiply subnormal
@@ -132,19 +129,14 @@ struct WeightWord {
       for (int i = 0; i < kPairs; ++i)
         pairs[i] = word >> i / 2 * 8 & (i % 2 == 0 ? 0x000f000fu : 0x00f000f0u);
     } else if constexpr (kIntegers) {
-      const unsigned v = kWeights == kWeightsQ5K   ? word
-                         : kWeights == kWeightsQ6K ? (word ^ 0x20202020u) & 0x3f3f3f3fu
-                                                   : word ^ 0x80808080u;
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) pairs[i] = __byte_perm(v, 0, i == 0 ? 0x4140 : 0x4342);
+      for (int i = 0; i < kPairs; ++i) pairs[i] = __byte_perm(word, 0, i == 0 ? 0x4240 : 0x4341);
     } else if constexpr (kWeights == kWeightsFp8) {
-      // The sign, then exponent and mantissa below the wider exponent of T: high and low bytes of the values.
+      // Exponent and mantissa below the wider exponent of T, and the sign.
       constexpr int kShift = kBf16 ? 4 : 1;
-      constexpr unsigned kHigh = 0x01010101u * (0x7f >> kShift),
-                         kLow = 0x01010101u * (0x7f << (8 - kShift) & 0xff);
-      const unsigned high = word & 0x80808080u | word >> kShift & kHigh, low = word << (8 - kShift) & kLow;
-#pragma unroll
-      for (int i = 0; i < kPairs; ++i) pairs[i] = __byte_perm(low, high, i == 0 ? 0x5140 : 0x7362);
+      constexpr unsigned kMagnitude = 0x00010001u * (0x7f00 >> kShift);
+      pairs[0] = word << (8 - kShift) & kMagnitude | word << 8 & 0x80008000u;
+      pairs[1] = word >> kShift & kMagnitude | word & 0x80008000u;
     } else {
       // Both nibbles to the top of their halves, then the magnitude below the sign.
 #pragma unroll

@@ -3,9 +3,9 @@
 // 64)][8 rows][64 bytes], zero beyond the edges. Eight rows of 64 bytes, a block, are the operands of tensor
 // cores as 32 lanes hold them: lane 4 * row + t has the 16 bytes from 16 t on, which are its columns 2t, 2t +
 // 1, 2t + 8 and 2t + 9 of each fragment of 16 columns (mma.m16n8k16, kernels/common/mma.cuh). Eight bits:
-// four adjacent bytes hold these columns of one fragment. Four bits: four bytes hold those of two fragments;
-// the nibbles i and i + 4 are a pair of adjacent columns, so that a shift and a mask give both halves of a
-// register.
+// four adjacent bytes hold these columns of one fragment, four bits: of two. Bytes i and i + 2, and nibbles i
+// and i + 4, are a pair of adjacent columns, so that a shift and a mask give both halves of a register.
+// Integers are stored unsigned, as the value plus zero_of() of the format.
 #include "kernels/common/vec_width.h"
 
 namespace warptune {
@@ -13,18 +13,18 @@ namespace warptune {
 // The values of dim `weights`.
 inline constexpr int kWeightsSame = 0;  // as x
 inline constexpr int kWeightsInt8 = 1;
-inline constexpr int kWeightsInt4 = 2;  // unsigned nibbles: the value plus 8
-inline constexpr int kWeightsFp8 = 3;   // e4m3
+inline constexpr int kWeightsInt4 = 2;
+inline constexpr int kWeightsFp8 = 3;  // e4m3
 // Nibbles of e2m1: a sign, two bits of exponent, one of mantissa; 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
 inline constexpr int kWeightsNvfp4 = 4;  // groups of 16 columns have a scale of ue4m3, rows one of fp32
 inline constexpr int kWeightsMxfp4 = 5;  // groups of 32 columns have a scale of ue8m0, a power of two
-// Q4_K of llama.cpp: unsigned nibbles; a value is d * scale * nibble - dmin * minimum. Groups of 32 columns
+// Q4_K of llama.cpp: nibbles; a value is d * scale * nibble - dmin * minimum. Groups of 32 columns
 // have a byte of scale and one of minimum, super-blocks of 256 columns of a row have d and dmin in fp16.
 inline constexpr int kWeightsQ4K = 6;
-// Q6_K of llama.cpp: signed bytes from -32 to 31; a value is d * scale * byte. Groups of 16 columns have a
+// Q6_K of llama.cpp: integers from -32 to 31; a value is d * scale * integer. Groups of 16 columns have a
 // signed byte of scale, super-blocks of 256 columns of a row have d in fp16.
 inline constexpr int kWeightsQ6K = 7;
-// Q5_K of llama.cpp: as Q4_K, with unsigned bytes instead of nibbles, those of a file from 0 to 31.
+// Q5_K of llama.cpp: as Q4_K, with bytes instead of nibbles, those of a file from 0 to 31.
 inline constexpr int kWeightsQ5K = 8;
 
 inline constexpr int kBlockRows = 8, kBlockRowBytes = 64, kBlockBytes = kBlockRows * kBlockRowBytes;
@@ -51,10 +51,12 @@ WARPTUNE_HOST_DEVICE constexpr int fixed_group(int weights) {
 WARPTUNE_HOST_DEVICE constexpr int weight_bits(int weights) {
   return weights == kWeightsInt4 || weights == kWeightsQ4K || is_fp4(weights) ? 4 : 8;
 }
-/// Random weights are uniform bytes of [-n, n], of fp8 values. Those of Q6_K have six bits.
-WARPTUNE_HOST_DEVICE constexpr float random_range(int weights) {
-  return weights == kWeightsFp8 ? 1 : weights == kWeightsQ6K ? 31 : 128;
+/// What is added to integers so that they are unsigned.
+WARPTUNE_HOST_DEVICE constexpr int zero_of(int weights) {
+  return weights == kWeightsInt4 ? 8 : weights == kWeightsInt8 ? 128 : weights == kWeightsQ6K ? 32 : 0;
 }
+/// Random weights are uniform bytes, of fp8 values of [-1, 1].
+WARPTUNE_HOST_DEVICE constexpr float random_range(int weights) { return weights == kWeightsFp8 ? 1 : 128; }
 /// The value of a nibble of e2m1: below 1 in steps of 0.5, then 2 or 3 times a power of two.
 WARPTUNE_HOST_DEVICE constexpr float fp4_value(int nibble) {
   const int magnitude = nibble & 7,
@@ -163,7 +165,7 @@ WARPTUNE_HOST_DEVICE constexpr PackedPosition packed_position(int weights, long 
   const long long block =
       row / kBlockRows * packed_blocks_of_row(weights, columns) + column / block_columns(weights);
   const long long from = block * kBlockBytes + row % kBlockRows * kBlockRowBytes + lane * 16;
-  if (weight_bits(weights) == 8) return {from + fragment * 4 + k / 8 * 2 + k % 2, 0};
+  if (weight_bits(weights) == 8) return {from + fragment * 4 + k / 8 + k % 2 * 2, 0};
   const long long nibble = fragment % 2 * 2 + k / 8 + k % 2 * 4;
   return {from + fragment / 2 * 4 + nibble / 2, static_cast<int>(nibble % 2 * 4)};
 }

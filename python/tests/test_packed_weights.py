@@ -30,9 +30,9 @@ def unpacked(packed):
     for fragment in range(per_block // 16):
         for lane in range(4):
             for i, column in enumerate((2 * lane, 2 * lane + 1, 2 * lane + 8, 2 * lane + 9)):
-                if bits == 8:
-                    values = blocks[..., lane, fragment * 4 + i]
-                else:  # of a word of 8 nibbles, i and i + 4 are adjacent columns
+                if bits == 8:  # of a word of 4 bytes, i and i + 2 are adjacent columns
+                    values = blocks[..., lane, fragment * 4 + i // 2 + i % 2 * 2]
+                else:  # of a word of 8 nibbles, i and i + 4
                     nibble = fragment % 2 * 2 + i // 2 + i % 2 * 4
                     values = blocks[..., lane, fragment // 2 * 4 + nibble // 2] >> nibble % 2 * 4 & 15
                 at = (np.arange(blocks.shape[1]) * per_block + fragment * 16 + column)[:, None]
@@ -53,7 +53,7 @@ def test_values_are_where_the_kernels_read_them(weights):
     group = ":group=0" if weights == "int4" else ""
     packed = stored(warptune.pack_weights(given, np.ones(ROWS, np.float32), weights + group))
     out = unpacked(packed)
-    np.testing.assert_array_equal(out[:ROWS, :COLUMNS], values)
+    np.testing.assert_array_equal(out[:ROWS, :COLUMNS], values + (128 if weights == "int8" else 0))
     assert not out[ROWS:].any() and not out[:, COLUMNS:].any()
     assert (packed.format, packed.rows, packed.columns) == (weights + group, ROWS, COLUMNS)
     np.testing.assert_array_equal(packed.scales, np.ones(ROWS, np.float32))
@@ -104,7 +104,7 @@ def test_super_blocks_of_gguf_are_where_the_kernels_read_them(weights, size, ste
             want |= (given[..., None, 16:48] >> np.arange(8, dtype=np.uint8)[:, None] & 1) << 4
         np.testing.assert_array_equal(values, want.reshape(rows, blocks, 256))
     else:
-        assert values.view(np.int8).min() == -32 and values.view(np.int8).max() == 31
+        assert values.min() == 0 and values.max() == 63
     # Of eight rows of a super-block: two bytes for each 32 columns, then the steps.
     scales = packed.scales.view(np.uint8).reshape(rows // 8, blocks, -1)
     kept = np.stack([given[..., at : at + 2] for at in steps], -2).reshape(rows // 8, 8, blocks, -1)
@@ -120,7 +120,7 @@ def test_columns_of_a_group_are_adjacent():
     packed = stored(warptune.pack_weights(values, scales, "int8:group=32", g_idx=np.arange(64, dtype=np.int32) % 2))
     order = [*range(0, 64, 2), *range(1, 64, 2)]
     assert packed.order.tolist() == order and packed.format == "int8:group=32:act_order"
-    np.testing.assert_array_equal(unpacked(packed).view(np.int8), values[:, order])
+    np.testing.assert_array_equal((unpacked(packed) ^ 128).view(np.int8), values[:, order])
     in_order = warptune.pack_weights(values, scales, "int8:group=32", g_idx=np.arange(64, dtype=np.int32) // 32)
     assert in_order.order is None and in_order.format == "int8:group=32"
 

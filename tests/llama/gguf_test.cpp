@@ -203,8 +203,7 @@ TEST(Gguf, BlocksOf32ValuesArePackedExactly) {
           const std::int64_t r = row + i / columns.count, c = i % columns.count;
           const auto [at, shift] = packed_position(weights, columns.count, r, c);
           const auto byte = std::to_integer<std::uint8_t>(packed->weight[static_cast<std::size_t>(at)]);
-          const int value =
-              weights == kWeightsInt4 ? (byte >> shift & 15) - 8 : static_cast<std::int8_t>(byte);
+          const int value = (weights == kWeightsInt4 ? byte >> shift & 15 : byte) - zero_of(weights);
           const double scale =
               load(DType::fp16, packed->scales.data(), scale_index(weights, 32, columns.count, r, c));
           ASSERT_EQ(static_cast<float>(value * scale), want[static_cast<std::size_t>(i)])

@@ -134,7 +134,7 @@ class HostGemm {
         scale = static_cast<float>(load(scale_dtype, bytes, at));
         if (kWeights == kWeightsNvfp4) scale *= args.row_scales[row];
       }
-      const int zero = kWeights != kWeightsInt4 ? 0 : args.zeros ? 8 + args.zeros[at] : 8;
+      const int zero = zero_of(kWeights) + (kWeights == kWeightsInt4 && args.zeros ? args.zeros[at] : 0);
       const std::uint8_t* const from = weight + packed_position(kWeights, in_, row, first).byte;
       for (std::int64_t k = 0; k < std::min<std::int64_t>(16, in_ - first); ++k) {
         const auto [byte, shift] = packed_position(kWeights, 16, 0, k);  // from the first of the 16 on
@@ -144,12 +144,8 @@ class HostGemm {
           value = fp4_value(nibble);
         else if constexpr (kWeights == kWeightsFp8)
           value = std::bit_cast<fp8>(from[byte]);
-        else if constexpr (weight_bits(kWeights) == 4)
-          value = static_cast<float>(nibble - zero);
-        else if constexpr (kWeights == kWeightsQ5K)
-          value = from[byte];
         else
-          value = static_cast<std::int8_t>(from[byte]);
+          value = static_cast<float>((weight_bits(kWeights) == 4 ? nibble : from[byte]) - zero);
         values[args.order ? args.order[first + k] : first + k] = value * scale - minimum;
       }
     }

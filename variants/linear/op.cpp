@@ -98,18 +98,20 @@ class Weights {
       const int pair = std::bit_cast<std::uint16_t>(static_cast<fp16>(static_cast<float>(scales_[at])));
       const std::int64_t steps = super_step_index(weights_, in_, row, column);
       if (weights_ == kWeightsQ6K)
-        return {.factor = scales_[steps] * static_cast<std::int8_t>(pair >> column / group_ % 2 * 8)};
+        return {.factor = scales_[steps] * static_cast<std::int8_t>(pair >> column / group_ % 2 * 8),
+                .zero = static_cast<double>(zero_of(weights_))};
       return {.factor = scales_[steps] * (pair & 255), .offset = scales_[steps + 1] * (pair >> 8)};
     }
-    const double zero = weights_ == kWeightsInt4 ? 8 + (zeros_ ? (*zeros_)[at] : 0) : 0;
+    const double zero = zero_of(weights_) + (zeros_ ? (*zeros_)[at] : 0);
     return {.factor = scales_[at] * (row_scales_ ? (*row_scales_)[row] : 1), .zero = zero};
   }
   double stored(std::int64_t row, std::int64_t i) const {
     if (weights_ == kWeightsSame) return weight_[row * in_ + i];
     const PackedPosition at = packed_position(weights_, in_, row, i);
-    const double value = weight_[at.byte];
-    const int byte = static_cast<int>(value) & 0xff, nibble = byte >> at.shift & 15;
-    if (weight_bits(weights_) == 8) return weights_ == kWeightsQ5K ? byte : value;
+    if (weights_ == kWeightsFp8) return weight_[at.byte];
+    const int byte = static_cast<int>(weight_[at.byte]) & 0xff;
+    if (weight_bits(weights_) == 8) return byte;
+    const int nibble = byte >> at.shift & 15;
     return is_fp4(weights_) ? fp4_value(nibble) : nibble;
   }
 
@@ -139,10 +141,9 @@ void add_quantized(std::vector<TensorSpec>& specs, const Problem& p, float scale
                    .shape = {packed_bytes(weights, rows, in)},
                    .scale = largest});
   // Those of groups of nvfp4 are up to 1, some of them subnormal; those of rows have the size. The bytes of
-  // super-blocks are those of such values too, up to 255 times d, or 128; weights of q5_k have bytes.
+  // super-blocks are those of such values too, up to 255 times d, or 128.
   const float scales = scale * 2 /
-                       (weights == kWeightsQ5K      ? 4096
-                        : has_super_blocks(weights) ? 1024
+                       (has_super_blocks(weights)   ? (weight_bits(weights) == 8 ? 4096 : 1024)
                         : is_fp4(weights)           ? 2
                         : weight_bits(weights) == 4 ? 8
                                                     : largest);

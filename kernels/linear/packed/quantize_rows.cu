@@ -37,8 +37,8 @@ __global__ void __launch_bounds__(256) linear_quantize_rows(QuantizedLinearArgs 
     unsigned words[4];
 #pragma unroll
     for (int w = 0; w < 4; ++w)
-      words[w] = pack4_fp8(values[i][0][2 * w] * inverse, values[i][0][2 * w + 1] * inverse,
-                           values[i][1][2 * w] * inverse, values[i][1][2 * w + 1] * inverse);
+      words[w] = pack4_fp8(values[i][0][2 * w] * inverse, values[i][1][2 * w] * inverse,
+                           values[i][0][2 * w + 1] * inverse, values[i][1][2 * w + 1] * inverse);
     quad_transpose(words, threadIdx.x % 32);
     if (const int fragment = static_cast<int>(threadIdx.x) + i * kBlock; fragment < kFragments)
       store_16_bytes(static_cast<unsigned char*>(args.workspace) + token * kIn + fragment * 16, words);
