@@ -236,6 +236,14 @@ std::vector<Tile> tile_rows() {
            "blocks_per_sm=1 warps_m<=4 warps_k=1 rows<=128 tile_k<=256 stages<=4 resident_x=no one_group<=1 "
            "splits=1 pdl<=1",
            "a smaller tile, for formats whose blocks warps do not share"),
+      // Two blocks split K, each with half of x.
+      tile("linear", "wgmma_packed",
+           "has_wgmma && 8 < tokens <= 64 && (weights == int4 || (tokens > 32 && weights in [int8, fp8])) && "
+           "in % 512 == 0 && 64 < " +
+               rows_per_sm("swiglu") + " <= 96",
+           "tile_tokens<=64 rows=192 tile_k<=tokens<=32?256:128 stages=4 warpgroups=3 warpgroups_k=1 "
+           "cluster_k=2 cluster_m=1 persistent=1 pdl<=1",
+           quantized_h200),
       tile("linear", "wgmma_packed",
            "has_wgmma && tokens > 8 && tokens <= 16 && weights in [int4, q4_k, nvfp4, mxfp4] && "
            "in % 512 == 0 && epilogue != swiglu && out <= 96 * sms",
@@ -358,7 +366,8 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
     add("linear",
         Assignment{{"tokens", tokens}, {"in", 11008}, {"out", 4096}, {"weights", 2}, {"group", 128}});
   add("linear", Assignment{{"tokens", 64}, {"in", 4096}, {"out", 4096}, {"weights", 3}});
-  add("linear", Assignment{{"tokens", 32}, {"in", 4096}, {"out", 22016}, {"weights", 2}, {"group", 128}});
+  for (const std::int64_t out : {12288, 22016})
+    add("linear", Assignment{{"tokens", 32}, {"in", 4096}, {"out", out}, {"weights", 2}, {"group", 128}});
   add("linear", Assignment{{"tokens", 64}, {"in", 4096}, {"out", 14336}, {"weights", 6}, {"group", 32}});
   for (const std::int64_t tokens : {128, 512, 4096})
     add("linear",

@@ -164,6 +164,8 @@ TEST(TileTable, SixteenTokensOnPackedWeightsSplitTheColumnsOfAStage) {
             "wgmma_packed rows 64, columns 512, warpgroups 4, blocks 2");
   EXPECT_EQ(first(4096, 6144, kWeightsInt4, 128),
             "wgmma_packed rows 64, columns 512, warpgroups 4, blocks 1");
+  EXPECT_EQ(first(4096, 12288, kWeightsInt4, 128),
+            "wgmma_packed rows 192, columns 256, warpgroups 1, blocks 2");
   EXPECT_EQ(first(4096, 12288, kWeightsQ4K, 32), "wgmma_packed rows 96, columns 512, warpgroups 4, blocks 1");
   EXPECT_EQ(first(11008, 4096, kWeightsInt4, 128),
             "wgmma_packed rows 64, columns 256, warpgroups 2, blocks 2");
