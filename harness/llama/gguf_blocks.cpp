@@ -58,7 +58,7 @@ void expand_with_minima(const std::byte* block, float* to) {
   std::uint8_t values[kSuperColumns];
   unpack_super_block(kWeights, block, 0, kSuperColumns, values);
   for (int group = 0; group < 8; ++group) {
-    const auto [scale, minimum] = minimum_group(block, group);
+    const auto [scale, minimum] = scale_and_minimum(block, group);
     const float step = d * static_cast<float>(scale), offset = dmin * static_cast<float>(minimum);
     for (int i = group * 32; i < group * 32 + 32; ++i) to[i] = step * static_cast<float>(values[i]) - offset;
   }
@@ -70,7 +70,7 @@ void expand_q6_k(const std::byte* block, float* to) {
   unpack_super_block(kWeightsQ6K, block, 0, kSuperColumns, values);
   for (int i = 0; i < kSuperColumns; ++i)
     to[i] = d * value_at<std::int8_t>(block + kQ6KScales + i / 16) *
-            static_cast<float>(values[i] - zero_of(kWeightsQ6K));
+            static_cast<float>(values[i] - zero_point_of(kWeightsQ6K));
 }
 
 /// The numbers are those of enum ggml_type.

@@ -36,7 +36,7 @@ unsigned bits_of(int weights, float value) {
   if (weights == kWeightsFp8) return std::bit_cast<std::uint8_t>(fp8(value));
   if (is_fp4(weights)) return fp4_bits(value);
   const auto rounded = static_cast<int>(std::lrint(value));
-  return static_cast<unsigned>(rounded + zero_of(weights));
+  return static_cast<unsigned>(rounded + zero_point_of(weights));
 }
 
 /// A matrix while its rows are filled.
@@ -109,8 +109,8 @@ class Quantizer {
       const auto [step, offset] = groups[static_cast<std::size_t>(i / group_)];
       const float in_steps = step == 0 ? 0 : (values[static_cast<std::size_t>(i)] + offset) / step;
       const auto value =
-          zero_of(format_.weights) + std::lrint(is_q6_k ? std::clamp(in_steps, -32.0f, 31.0f)
-                                                        : std::clamp(in_steps, 0.0f, most_steps()));
+          zero_point_of(format_.weights) + std::lrint(is_q6_k ? std::clamp(in_steps, -32.0f, 31.0f)
+                                                              : std::clamp(in_steps, 0.0f, most_steps()));
       const PackedPosition at = packed_position(format_.weights, columns_.count, row, column + i);
       matrix_.weight[static_cast<std::size_t>(at.byte)] |= static_cast<std::byte>(value << at.shift);
     }

@@ -88,7 +88,7 @@ std::map<std::string, Linear> linears_of(const ModelConfig& c) {
 /// one in the low bits.
 std::vector<std::byte> unpacked(const QuantizedMatrix& matrix, std::int64_t rows, std::int64_t columns) {
   const int weights = matrix.format.weights, bits = weight_bits(weights), per_byte = 8 / bits;
-  const auto sign = static_cast<std::byte>(weights == kWeightsInt8 ? zero_of(weights) : 0);
+  const auto sign = static_cast<std::byte>(weights == kWeightsInt8 ? zero_point_of(weights) : 0);
   std::vector<std::byte> values(static_cast<std::size_t>(rows * columns / per_byte));
   parallel_for(rows, kPackThreads, [&](std::int64_t row) {
     for (std::int64_t i = 0; i < columns; ++i) {

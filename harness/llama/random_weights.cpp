@@ -46,7 +46,7 @@ class RandomTensors {
     const int weights = format.weights, group = format.group;
     const bool is_fp8 = weights == kWeightsFp8, is_nvfp4 = weights == kWeightsNvfp4;
     const std::int64_t in = of.columns.stored;
-    const double range = random_range(weights), mean = 127.5 - zero_of(weights);  // of bytes
+    const double range = random_range(weights), mean = 127.5 - zero_point_of(weights);  // of bytes
     double variance = (weight_bits(weights) == 8 ? range * range / 3 : 64 / 3.0) * (format.zeros ? 2 : 1);
     if (is_fp4(weights)) variance = 68.5 / 8;  // of the eight magnitudes
     if (weights == kWeightsQ6K) variance += mean * mean;

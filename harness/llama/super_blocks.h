@@ -23,12 +23,12 @@ constexpr std::int64_t super_block_bytes(int weights) {
 
 inline int byte_at(const std::byte* bytes, std::int64_t i) { return std::to_integer<int>(bytes[i]); }
 
-/// Of Q4_K and Q5_K.
-struct MinimumGroup {
+/// What a group of Q4_K or Q5_K has beside its values.
+struct ScaleAndMinimum {
   int scale, minimum;
 };
 /// The last four of the eight groups have their high two bits above those of the first four.
-inline MinimumGroup minimum_group(const std::byte* block, int group) {
+inline ScaleAndMinimum scale_and_minimum(const std::byte* block, int group) {
   const auto packed = [&](int i) { return byte_at(block, kQ4KScales + i); };
   if (group < 4) return {packed(group) & 63, packed(group + 4) & 63};
   return {(packed(group + 4) & 15) | packed(group - 4) >> 6 << 4,
@@ -72,7 +72,7 @@ inline void pack_super_scales(int weights, const std::byte* block, std::int64_t 
     if (weights == kWeightsQ6K) {
       std::memcpy(pair, block + kQ6KScales + 2 * word, 2);
     } else {
-      const auto [scale, minimum] = minimum_group(block, word);
+      const auto [scale, minimum] = scale_and_minimum(block, word);
       pair[0] = static_cast<std::byte>(scale);
       pair[1] = static_cast<std::byte>(minimum);
     }

@@ -92,7 +92,7 @@ struct PackedWeights {
     return integer(byte, shift) - static_cast<float>(zero);
   }
   static __device__ __forceinline__ float integer(unsigned char byte, int shift) {
-    return static_cast<float>((byte >> shift & ((1 << weight_bits(kWeights)) - 1)) - zero_of(kWeights));
+    return static_cast<float>((byte >> shift & ((1 << weight_bits(kWeights)) - 1)) - zero_point_of(kWeights));
   }
 };
 
@@ -111,7 +111,7 @@ struct WeightWord {
                         kIntegers = kWeights != kWeightsFp8 && !is_fp4(kWeights);
   static constexpr int kFragments = weight_bits(kWeights) == 4 ? 2 : 1, kPairs = 2 * kFragments;
   static constexpr unsigned kMinusZero = 0x80008000u;  // neutral in an addition
-  static constexpr int kZero = zero_of(kWeights);
+  static constexpr int kZero = zero_point_of(kWeights);
 
   /// With kUnits 2, bits() gives pairs 1 and 3 in a unit 16 times as large. Products with x * kXScale stay in
   /// the range of fp32; their sums times kSumScale are sums of weights * x. Tensor cores multiply subnormal

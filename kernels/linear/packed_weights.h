@@ -5,7 +5,7 @@
 // 1, 2t + 8 and 2t + 9 of each fragment of 16 columns (mma.m16n8k16, kernels/common/mma.cuh). Eight bits:
 // four adjacent bytes hold these columns of one fragment, four bits: of two. Bytes i and i + 2, and nibbles i
 // and i + 4, are a pair of adjacent columns, so that a shift and a mask give both halves of a register.
-// Integers are stored unsigned, as the value plus zero_of() of the format.
+// Integers are stored unsigned, as the value plus the zero point of the format.
 #include "kernels/common/vec_width.h"
 
 namespace warptune {
@@ -51,8 +51,8 @@ WARPTUNE_HOST_DEVICE constexpr int fixed_group(int weights) {
 WARPTUNE_HOST_DEVICE constexpr int weight_bits(int weights) {
   return weights == kWeightsInt4 || weights == kWeightsQ4K || is_fp4(weights) ? 4 : 8;
 }
-/// What is added to integers so that they are unsigned.
-WARPTUNE_HOST_DEVICE constexpr int zero_of(int weights) {
+/// The zero point of a format of integers, which makes them unsigned.
+WARPTUNE_HOST_DEVICE constexpr int zero_point_of(int weights) {
   return weights == kWeightsInt4 ? 8 : weights == kWeightsInt8 ? 128 : weights == kWeightsQ6K ? 32 : 0;
 }
 /// Random weights are uniform bytes, of fp8 values of [-1, 1].

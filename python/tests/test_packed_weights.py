@@ -88,7 +88,9 @@ def test_codes_of_fp4_and_their_scales_are_where_the_kernels_read_them(weights, 
     assert packed.row_scales is None if weights == "mxfp4" else packed.row_scales.tolist() == [0.5] * ROWS
 
 
-@pytest.mark.parametrize(("weights", "size", "steps"), [("q4_k", 144, [0, 2]), ("q5_k", 176, [0, 2]), ("q6_k", 210, [208])])
+@pytest.mark.parametrize(
+    ("weights", "size", "steps"), [("q4_k", 144, [0, 2]), ("q5_k", 176, [0, 2]), ("q6_k", 210, [208])]
+)
 def test_super_blocks_of_gguf_are_where_the_kernels_read_them(weights, size, steps):
     rows, blocks = 16, 3
     given = rng().integers(0, 256, (rows, blocks, size), np.uint8)

@@ -152,10 +152,10 @@ TEST(Gguf, GroupsHaveTheirSixBitScalesAndMinima) {
   // Groups 0 and 4; the high two bits of the latter are those of bytes 0 and 4.
   const int packed[12] = {0xc0 | 47, 0, 0, 0, 0x40 | 9, 0, 0, 0, 0x5a, 0, 0, 0};
   for (int i = 0; i < 12; ++i) block[4 + i] = static_cast<std::byte>(packed[i]);
-  EXPECT_EQ(minimum_group(block, 0).scale, 47);
-  EXPECT_EQ(minimum_group(block, 0).minimum, 9);
-  EXPECT_EQ(minimum_group(block, 4).scale, 0x3a);
-  EXPECT_EQ(minimum_group(block, 4).minimum, 0x15);
+  EXPECT_EQ(scale_and_minimum(block, 0).scale, 47);
+  EXPECT_EQ(scale_and_minimum(block, 0).minimum, 9);
+  EXPECT_EQ(scale_and_minimum(block, 4).scale, 0x3a);
+  EXPECT_EQ(scale_and_minimum(block, 4).minimum, 0x15);
 }
 
 // Also a matrix of several parts, whose rows continue within eight.
@@ -203,7 +203,7 @@ TEST(Gguf, BlocksOf32ValuesArePackedExactly) {
           const std::int64_t r = row + i / columns.count, c = i % columns.count;
           const auto [at, shift] = packed_position(weights, columns.count, r, c);
           const auto byte = std::to_integer<std::uint8_t>(packed->weight[static_cast<std::size_t>(at)]);
-          const int value = (weights == kWeightsInt4 ? byte >> shift & 15 : byte) - zero_of(weights);
+          const int value = (weights == kWeightsInt4 ? byte >> shift & 15 : byte) - zero_point_of(weights);
           const double scale =
               load(DType::fp16, packed->scales.data(), scale_index(weights, 32, columns.count, r, c));
           ASSERT_EQ(static_cast<float>(value * scale), want[static_cast<std::size_t>(i)])

@@ -58,7 +58,7 @@ Element element(const QuantizedMatrix& m, std::int64_t columns, std::int64_t row
   }
   if (m.format.weights == kWeightsInt4) return {static_cast<float>((byte >> at.shift & 15)) - 8, scale};
   if (m.format.weights == kWeightsInt8)
-    return {static_cast<float>(static_cast<int>(byte) - zero_of(kWeightsInt8)), scale};
+    return {static_cast<float>(static_cast<int>(byte) - zero_point_of(kWeightsInt8)), scale};
   const std::byte bits{static_cast<unsigned char>(byte)};
   return {static_cast<float>(load(DType::fp8, &bits, 0)), scale};
 }

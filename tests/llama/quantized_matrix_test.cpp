@@ -86,7 +86,7 @@ float dequantized(const QuantizedMatrix& m, std::int64_t columns, std::int64_t r
   }
   const float scale = group == 0 ? element<float>(m.scales, in_scales)
                                  : static_cast<float>(element<fp16>(m.scales, in_scales));
-  if (m.format.weights == kWeightsInt8) return static_cast<float>(bits - zero_of(kWeightsInt8)) * scale;
+  if (m.format.weights == kWeightsInt8) return static_cast<float>(bits - zero_point_of(kWeightsInt8)) * scale;
   const int zero = m.zeros.empty() ? 8 : 8 + m.zeros[static_cast<std::size_t>(in_scales)];
   return static_cast<float>((bits >> shift & 15) - zero) * scale;
 }

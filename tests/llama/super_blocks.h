@@ -22,7 +22,7 @@ inline SuperBlockWeight super_block_weight(const QuantizedMatrix& m, std::int64_
   const int byte = std::to_integer<int>(m.weight.at(static_cast<std::size_t>(at.byte)));
   if (weights == kWeightsQ6K) {
     const float scale = step(0) * static_cast<std::int8_t>(pair[column / group % 2]);
-    return {scale * static_cast<float>(byte - zero_of(weights)), scale};
+    return {scale * static_cast<float>(byte - zero_point_of(weights)), scale};
   }
   const auto times = [&](std::int64_t i) {
     return step(i) * static_cast<float>(std::to_integer<int>(pair[i]));

@@ -134,7 +134,8 @@ class HostGemm {
         scale = static_cast<float>(load(scale_dtype, bytes, at));
         if (kWeights == kWeightsNvfp4) scale *= args.row_scales[row];
       }
-      const int zero = zero_of(kWeights) + (kWeights == kWeightsInt4 && args.zeros ? args.zeros[at] : 0);
+      const int zero =
+          zero_point_of(kWeights) + (kWeights == kWeightsInt4 && args.zeros ? args.zeros[at] : 0);
       const std::uint8_t* const from = weight + packed_position(kWeights, in_, row, first).byte;
       for (std::int64_t k = 0; k < std::min<std::int64_t>(16, in_ - first); ++k) {
         const auto [byte, shift] = packed_position(kWeights, 16, 0, k);  // from the first of the 16 on

@@ -99,10 +99,10 @@ class Weights {
       const std::int64_t steps = super_step_index(weights_, in_, row, column);
       if (weights_ == kWeightsQ6K)
         return {.factor = scales_[steps] * static_cast<std::int8_t>(pair >> column / group_ % 2 * 8),
-                .zero = static_cast<double>(zero_of(weights_))};
+                .zero = static_cast<double>(zero_point_of(weights_))};
       return {.factor = scales_[steps] * (pair & 255), .offset = scales_[steps + 1] * (pair >> 8)};
     }
-    const double zero = zero_of(weights_) + (zeros_ ? (*zeros_)[at] : 0);
+    const double zero = zero_point_of(weights_) + (zeros_ ? (*zeros_)[at] : 0);
     return {.factor = scales_[at] * (row_scales_ ? (*row_scales_)[row] : 1), .zero = zero};
   }
   double stored(std::int64_t row, std::int64_t i) const {

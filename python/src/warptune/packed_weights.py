@@ -8,7 +8,7 @@ from .arrays import as_array, is_torch
 from .problems import Shapes, require
 
 _FORMAT = re.compile(r"(?:(int8|int4|fp8)(?::group=(0|32|64|128))?(?::activations=(fp8))?|(nvfp4|mxfp4|q[456]_k))")
-_GROUPS = {"nvfp4": 16, "mxfp4": 32, "q4_k": 32, "q5_k": 32, "q6_k": 16}  # columns, of formats that have one size of them
+_GROUPS = {"nvfp4": 16, "mxfp4": 32, "q4_k": 32, "q5_k": 32, "q6_k": 16}  # columns, where a format has one size
 _SUPER_BYTES = {"q4_k": 144, "q5_k": 176, "q6_k": 210}  # of a super-block of 256 columns
 _VALUES = {"int8": ("int8",), "int4": ("int8", "uint8"), "fp8": ("fp8", "uint8")}  # of others uint8
 _SCALES = {"nvfp4": ("fp8", "uint8"), "mxfp4": ("e8m0", "uint8")}  # of others floating-point numbers
