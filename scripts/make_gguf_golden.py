@@ -26,14 +26,14 @@ SMALL = dict(vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_lay
 HEADS = dict(num_attention_heads=4, num_key_value_heads=2, head_dim=32)
 # name: (architecture, config, the type of a matrix by the end of its name, the type of all others)
 CASES = {
-    "llama_q4_0": ("llama", SMALL | HEADS | dict(rope_parameters=make_golden.LLAMA3), {"1.attn_v": T.Q8_0, "1.ffn_up": T.Q8_0,
-                                                                        "output": T.F16},
-                   T.Q4_0),
+    "llama_q4_0": ("llama", SMALL | HEADS | dict(rope_parameters=make_golden.LLAMA3),
+                   {"1.attn_v": T.Q8_0, "0.ffn_up": T.F16, "1.ffn_up": T.Q8_0, "output": T.F16}, T.Q4_0),
     "llama_q4_k": ("llama", SMALL | HEADS | dict(hidden_size=256, intermediate_size=256, num_hidden_layers=1),
                    {"attn_v": T.Q6_K, "ffn_down": T.Q6_K, "attn_output": T.F16, "token_embd": T.Q6_K, "output": T.Q6_K},
                    T.Q4_K),
     "llama_q5_k": ("llama", SMALL | HEADS | dict(hidden_size=256, intermediate_size=256, num_hidden_layers=1),
-                   {"attn_q": T.Q4_K, "attn_k": T.Q4_K, "attn_output": T.Q8_0, "token_embd": T.Q4_K, "output": T.Q6_K},
+                   {"attn_q": T.Q4_K, "attn_k": T.Q4_K, "ffn_gate": T.Q4_K, "attn_output": T.Q8_0, "token_embd": T.Q4_K,
+                    "output": T.Q6_K},
                    T.Q5_K),
     "qwen2_q8_0": ("qwen2", SMALL | HEADS | dict(head_dim=16, use_sliding_window=False, tie_word_embeddings=True),
                    {"0.attn_k": T.Q5_0, "1.ffn_down": T.Q5_0}, T.Q8_0),

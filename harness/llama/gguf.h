@@ -38,7 +38,8 @@ struct BlockType {
   std::uint32_t id;       // in a file
   std::int64_t values, bytes;
   void (*expand)(const std::byte* block, float* values);
-  int weights = kWeightsSame;  // the format that holds its values exactly, if there is one
+  int weights = kWeightsSame;  // the smallest format that holds its values exactly, if there is one
+  int larger = kWeightsSame;   // another, for matrices that also have larger values
 };
 
 /// Q5_0: d, 32 high bits, 16 bytes: value i is in the low nibble of byte i, value i + 16 in the high one. The
@@ -67,7 +68,7 @@ class GgufModel {
  public:
   /// Throws InputError: one sentence with the file and the key or the tensor.
   explicit GgufModel(const std::filesystem::path& path);
-  /// Matrices whose tensors are all of one type that has a format are in that format. Others have none: they
+  /// A matrix is in the smallest format that holds the values of all its tensors. Where there is none they
   /// are expanded to the dtype of the run.
   const ModelConfig& config() const { return config_; }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }

@@ -78,10 +78,10 @@ constexpr BlockType kTypes[] = {
     {"F32", 0, 1, 4, expand_one<float>},
     {"F16", 1, 1, 2, expand_one<fp16>},
     {"BF16", 30, 1, 2, expand_one<bf16>},
-    {"Q4_0", 2, 32, 18, expand_q4_0, kWeightsInt4},
+    {"Q4_0", 2, 32, 18, expand_q4_0, kWeightsInt4, kWeightsInt8},
     {"Q5_0", 6, 32, 22, expand_q5_0, kWeightsInt8},
     {"Q8_0", 8, 32, 34, expand_q8_0, kWeightsInt8},
-    {"Q4_K", 12, 256, kQ4KBytes, expand_with_minima<kWeightsQ4K>, kWeightsQ4K},
+    {"Q4_K", 12, 256, kQ4KBytes, expand_with_minima<kWeightsQ4K>, kWeightsQ4K, kWeightsQ5K},
     {"Q5_K", 13, 256, kQ5KBytes, expand_with_minima<kWeightsQ5K>, kWeightsQ5K},
     {"Q6_K", 14, 256, kQ6KBytes, expand_q6_k, kWeightsQ6K},
 };
@@ -100,7 +100,7 @@ void unpack_q5_0(const std::byte* block, std::uint8_t* values) {
 std::vector<std::string> block_types_of(int weights) {
   std::vector<std::string> names;
   for (const BlockType& type : kTypes)
-    if (type.weights == weights) names.emplace_back(type.name);
+    if (type.weights == weights || type.larger == weights) names.emplace_back(type.name);
   return names;
 }
 

@@ -228,12 +228,14 @@ QuantizationConfig quantization_of(const ModelConfig& c, const std::map<std::str
     schemes.push_back({.storage = WeightStorage::gguf,
                        .format = {.weights = weights, .group = weights == kWeightsQ6K ? 16 : 32}});
   const auto add = [&](const Modules& matrix) {
-    for (QuantizationScheme& scheme : schemes)
-      if (std::ranges::all_of(matrix.parts, [&](const auto& part) {
-            const auto it = tensors.find(part.first + ".weight");
-            return it != tensors.end() && contains(block_types_of(scheme.format.weights), it->second.dtype);
-          }))
-        for (const auto& part : matrix.parts) scheme.targets.emplace_back(part.first, "GGUF");
+    const auto scheme = std::ranges::find_if(schemes, [&](const QuantizationScheme& candidate) {
+      return std::ranges::all_of(matrix.parts, [&](const auto& part) {
+        const auto it = tensors.find(part.first + ".weight");
+        return it != tensors.end() && contains(block_types_of(candidate.format.weights), it->second.dtype);
+      });
+    });
+    if (scheme == schemes.end()) return;
+    for (const auto& part : matrix.parts) scheme->targets.emplace_back(part.first, "GGUF");
   };
   for (int layer = 0; layer < c.layers; ++layer) {
     const LayerModules modules = layer_modules(c, layer);

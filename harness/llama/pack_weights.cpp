@@ -101,26 +101,39 @@ void read_packed(const QuantizedTensors& from, RowTile<kBits>& tile) {
   }
 }
 
-/// GGUF: blocks of 32 columns, Q4_0, Q5_0 or Q8_0. Of four bits, byte i has value i in its low bits and value
-/// i + 16 in the high.
+/// Q4_0: byte i has value i in its low bits and value i + 16 in the high, as the value plus 8.
+void unpack_q4_0(const std::byte* block, std::uint8_t* values) {
+  for (int i = 0; i < 16; ++i) {
+    const int pair = byte_at(block, kGgufScaleBytes + i);
+    values[i] = static_cast<std::uint8_t>(pair & 15);
+    values[i + 16] = static_cast<std::uint8_t>(pair >> 4);
+  }
+}
+
+/// The values of a block of Q4_0, Q5_0 or Q8_0 as bytes of int8.
+void unpack_block(const BlockType& type, const std::byte* block, std::uint8_t* values) {
+  constexpr int kValues = 32;
+  if (type.weights == kWeightsInt4) {
+    unpack_q4_0(block, values);
+    for (int i = 0; i < kValues; ++i) values[i] -= zero_point_of(kWeightsInt4);
+  } else if (type.name == "Q5_0") {
+    unpack_q5_0(block, values);
+  } else {
+    std::memcpy(values, block + kGgufScaleBytes, kValues);
+  }
+  make_unsigned(values, kValues);
+}
+
+/// GGUF: blocks of 32 columns.
 template <int kBits>
 void read_gguf(const QuantizedTensors& from, RowTile<kBits>& tile) {
   for (int r = 0; r < tile.rows; ++r)
     for (int c = 0; c < tile.columns; c += from.format.group) {
       const std::byte* const block = from.block(tile.row + r, (tile.column + c) / from.format.group);
-      const std::byte* const values = block + kGgufScaleBytes;
-      if constexpr (kBits == 8) {
-        if (from.block_type->name == "Q5_0")
-          unpack_q5_0(block, &tile.values[r][c]);
-        else
-          std::memcpy(&tile.values[r][c], values, static_cast<std::size_t>(from.format.group));
-        make_unsigned(&tile.values[r][c], from.format.group);
-        continue;
-      }
-      for (int i = 0; i < 16; ++i) {
-        tile.values[r][c + i] = std::to_integer<std::uint8_t>(values[i]) & 15;
-        tile.values[r][c + i + 16] = std::to_integer<std::uint8_t>(values[i]) >> 4;
-      }
+      if constexpr (kBits == 8)
+        unpack_block(*from.block_type, block, &tile.values[r][c]);
+      else
+        unpack_q4_0(block, &tile.values[r][c]);
     }
 }
 
@@ -129,7 +142,7 @@ template <int kBits>
 void read_super(const QuantizedTensors& from, RowTile<kBits>& tile) {
   for (int r = 0; r < tile.rows; ++r) {
     const std::byte* const block = from.block(tile.row + r, tile.column / from.format.group);
-    unpack_super_block(from.format.weights, block, static_cast<int>(tile.column % kSuperColumns),
+    unpack_super_block(from.block_type->weights, block, static_cast<int>(tile.column % kSuperColumns),
                        tile.columns, tile.values[r]);
   }
 }

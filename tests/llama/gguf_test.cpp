@@ -85,7 +85,8 @@ TEST(Gguf, MatricesThatKernelsTakeKeepTheirFormat) {
   EXPECT_FALSE(q4.formats_of(0).has_v_apart());
   EXPECT_EQ(q4.formats_of(1).qk.str(), "int4:group=32");
   EXPECT_EQ(q4.formats_of(1).v.str(), "int8:group=32");
-  EXPECT_FALSE(q4.formats_of(1).gate_up.quantized()) << "gate is Q4_0, up is Q8_0";
+  EXPECT_FALSE(q4.formats_of(0).gate_up.quantized()) << "gate is Q4_0, up is F16";
+  EXPECT_EQ(q4.formats_of(1).gate_up.str(), "int8:group=32") << "gate is Q4_0, up is Q8_0";
   EXPECT_EQ(q4.formats_of(1).down.str(), "int4:group=32");
   EXPECT_FALSE(q4.head_format.quantized());
   const ModelConfig q8 = read_model(file_of("qwen2_q8_0"));
@@ -101,7 +102,7 @@ TEST(Gguf, MatricesThatKernelsTakeKeepTheirFormat) {
   const ModelConfig q5_k = read_model(file_of("llama_q5_k"));
   EXPECT_EQ(q5_k.formats_of(0).qk.str(), "q4_k");
   EXPECT_EQ(q5_k.formats_of(0).v.str(), "q5_k") << "as in files of 70B in Q4_K_M";
-  EXPECT_EQ(q5_k.formats_of(0).gate_up.str(), "q5_k");
+  EXPECT_EQ(q5_k.formats_of(0).gate_up.str(), "q5_k") << "gate is Q4_K, up is Q5_K";
 }
 
 /// llama2-7b as a file of Q4_K_M: v and down of every second layer in Q6_K.
@@ -191,7 +192,8 @@ TEST(Gguf, BlocksOf32ValuesArePackedExactly) {
   for (const char* name : {"llama_q4_0", "qwen2_q8_0"}) {  // the latter has k and a down in Q5_0
     const ModelConfig config = read_model(file_of(name));
     const Checkpoint checkpoint(file_of(name));
-    for (const auto& [parts, columns] : {layer_modules(config, 0).qk, layer_modules(config, 1).down}) {
+    for (const auto& [parts, columns] :
+         {layer_modules(config, 0).qk, layer_modules(config, 1).gate_up, layer_modules(config, 1).down}) {
       const auto packed = read_quantized(checkpoint, *config.quantization, parts, columns);
       ASSERT_TRUE(packed) << name;
       const int weights = packed->format.weights;
@@ -271,7 +273,7 @@ TEST(Gguf, WhatIsDequantizedIsNoted) {
   EXPECT_TRUE(notes("qwen3_f16").empty());
   EXPECT_TRUE(notes("llama_q4_k").empty());
   ASSERT_EQ(notes("llama_q4_0").size(), 1u);
-  EXPECT_NE(notes("llama_q4_0")[0].find("(1 of Q4_0, 1 of Q8_0) are dequantized to bf16"), std::string::npos)
+  EXPECT_NE(notes("llama_q4_0")[0].find("(1 of Q4_0) are dequantized to bf16"), std::string::npos)
       << notes("llama_q4_0")[0];
 }
 
