@@ -5,8 +5,10 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "harness/core/error.h"
 #include "harness/core/print.h"
 #include "harness/core/stopwatch.h"
+#include "harness/llama/gguf.h"
 #include "harness/llama/quantize_checkpoint.h"
 
 namespace warptune {
@@ -25,6 +27,8 @@ std::string size_text(std::int64_t bytes) {
 void write_quantized(const QuantizeArguments& given) {
   const Stopwatch watch;
   const WeightFormat format = parse_weight_format(given.weights);
+  if (is_gguf(given.model))
+    throw InputError("{} is a file; quantize takes the folder of a checkpoint in 16 or 32 bits", given.model);
   const QuantizedCheckpoint written = quantize_checkpoint(given.model, format, given.out);
   print("{}: {} -> {} in {} file{}, {}, {:.1f} s\n", given.out, size_text(written.bytes_before),
         size_text(written.bytes), written.files, written.files == 1 ? "" : "s", format.str(),

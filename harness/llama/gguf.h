@@ -39,7 +39,7 @@ struct BlockType {
   std::int64_t values, bytes;
   void (*expand)(const std::byte* block, float* values);
   int weights = kWeightsSame;  // the smallest format that holds its values exactly, if there is one
-  int larger = kWeightsSame;   // another, for matrices that also have larger values
+  int wider = kWeightsSame;    // a format with more bits that also does, for matrices of several types
 };
 
 /// Q5_0: d, 32 high bits, 16 bytes: value i is in the low nibble of byte i, value i + 16 in the high one. The

@@ -100,7 +100,7 @@ void unpack_q5_0(const std::byte* block, std::uint8_t* values) {
 std::vector<std::string> block_types_of(int weights) {
   std::vector<std::string> names;
   for (const BlockType& type : kTypes)
-    if (type.weights == weights || type.larger == weights) names.emplace_back(type.name);
+    if (type.weights == weights || type.wider == weights) names.emplace_back(type.name);
   return names;
 }
 

@@ -9,6 +9,11 @@
 
 namespace warptune {
 
+/// Adds the zero point of int8 to signed bytes.
+inline void make_unsigned(std::uint8_t* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] ^= 0x80u;
+}
+
 /// Packs 64 bytes of a row, of block_columns() values, a byte each: columns 2t, 2t + 1, 2t + 8 and 2t + 9 of
 /// each fragment of 16 go to lane t. Integers are unsigned.
 template <int kBits>

@@ -42,11 +42,6 @@ std::uint8_t value_of(std::uint32_t word, std::int32_t position) {
   return static_cast<std::uint8_t>(word >> (position * kBits) & ((1u << kBits) - 1));
 }
 
-/// Signed bytes plus 128.
-void make_unsigned(std::uint8_t* values, int count) {
-  for (int i = 0; i < count; ++i) values[i] ^= 0x80u;
-}
-
 /// GPTQ: [columns / 8, rows], a word has adjacent columns of one row.
 template <int kBits>
 void read_gptq(const QuantizedTensors& from, RowTile<kBits>& tile) {

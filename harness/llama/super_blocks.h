@@ -59,7 +59,7 @@ inline void unpack_super_block(int weights, const std::byte* block, int first, i
   }
 }
 
-/// d, with minima also dmin, in fp16.
+/// d, and dmin where groups have minima, in fp16.
 inline const std::byte* super_block_steps(int weights, const std::byte* block) {
   return block + (has_minima(weights) ? 0 : kQ6KStep);
 }

@@ -12,8 +12,8 @@ namespace warptune {
 template <int kWeights, class Args>
 using WeightArgsOf = typename Conditional<kWeights == kWeightsSame, Args, QuantizedLinearArgs>::type;
 
-/// Scales of groups are fp16, of fp4 bytes; those of rows and of blocks of fp8 are fp32. Where groups are
-/// parts of super-blocks: of these.
+/// Scales of groups are fp16, with fp4 bytes; those of rows and of blocks of fp8 are fp32. Super-blocks have
+/// words of 16 bits.
 template <int kWeights, int kGroup>
 using WeightScale = typename Conditional<
     kGroup == 0 || kWeights == kWeightsFp8, float,
@@ -254,8 +254,8 @@ struct BlockScales {
   }
 };
 
-/// A weight is d * scale * integer - dmin * minimum, of Q6_K d * scale * byte. The products with d and dmin
-/// are exact in fp32.
+/// A weight is d * scale * integer, less dmin * minimum where groups have minima. The products with d and
+/// dmin are exact in fp32.
 template <int kWeights, int kGroup, int kCount>
 requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount> {
   static constexpr bool kOffsets = has_minima(kWeights);

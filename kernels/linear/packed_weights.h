@@ -2,10 +2,10 @@
 // How quantized weights [rows, columns] of the op linear lie in memory: [ceil(rows / 8)][ceil(row bytes /
 // 64)][8 rows][64 bytes], zero beyond the edges. Eight rows of 64 bytes, a block, are the operands of tensor
 // cores as 32 lanes hold them: lane 4 * row + t has the 16 bytes from 16 t on, which are its columns 2t, 2t +
-// 1, 2t + 8 and 2t + 9 of each fragment of 16 columns (mma.m16n8k16, kernels/common/mma.cuh). Eight bits:
-// four adjacent bytes hold these columns of one fragment, four bits: of two. Bytes i and i + 2, and nibbles i
-// and i + 4, are a pair of adjacent columns, so that a shift and a mask give both halves of a register.
-// Integers are stored unsigned, as the value plus the zero point of the format.
+// 1, 2t + 8 and 2t + 9 of each fragment of 16 columns (mma.m16n8k16, kernels/common/mma.cuh). A word of four
+// bytes holds these columns of one fragment with eight bits, and of two fragments with four bits. Its bytes i
+// and i + 2, or its nibbles i and i + 4, are a pair of adjacent columns, so that a shift and a mask give both
+// halves of a register. Integers are stored unsigned, as the value plus the zero point of the format.
 #include "kernels/common/vec_width.h"
 
 namespace warptune {
@@ -80,8 +80,8 @@ inline constexpr int kMaxGroupScale = 1 << 10;
 
 /// Columns of a super-block: two blocks of Q4_K, four of Q5_K and Q6_K.
 inline constexpr int kSuperColumns = 256;
-/// 16-bit words of scales that a row of a super-block has: one for each 32 columns, and d, with minima also
-/// dmin.
+/// 16-bit words of scales that a row of a super-block has: one for each 32 columns. super_steps() words
+/// follow: d, and dmin where groups have minima.
 inline constexpr int kSuperGroupWords = kSuperColumns / 32;
 WARPTUNE_HOST_DEVICE constexpr int super_steps(int weights) { return has_minima(weights) ? 2 : 1; }
 /// What d and dmin are below, so that all scales of groups are.

@@ -69,9 +69,7 @@ std::vector<std::byte> packed_values(const QuantizedShape& s, const QuantizedVal
     const bool has_nibbles = weight_bits(s.weights) == 4;
     if (has_nibbles) to_nibbles(row.data(), s.columns, from.offset, is_fp4(s.weights) ? "e2m1" : "int4");
     if (s.weights == kWeightsFp8) expect_no_nan(row.data(), s.columns);
-    if (s.weights == kWeightsInt8)
-      std::transform(row.begin(), row.begin() + s.columns, row.begin(),
-                     [](std::uint8_t value) { return static_cast<std::uint8_t>(value ^ 0x80u); });
+    if (s.weights == kWeightsInt8) make_unsigned(row.data(), s.columns);
     for (std::int64_t c = 0; c < s.columns; c += step) {
       std::byte* const to = packed.data() + packed_position(s.weights, s.columns, r, c).byte;
       has_nibbles ? pack_row<4>(row.data() + c, to) : pack_row<8>(row.data() + c, to);

@@ -199,6 +199,7 @@ TEST_F(QuantizeCommand, RefusalsWriteNothing) {
       {gqa, "int3", out, "'int3' is no format of weights"},
       {gqa, "same", out, "weights are not written as 'same'; it must be int8, fp8, nvfp4, mxfp4, or int4"},
       {gqa, "q4_k", out, "weights are not written as 'q4_k'"},
+      {gqa, "q5_k", out, "weights are not written as 'q5_k'"},
       {gqa, "q6_k", out, "weights are not written as 'q6_k'"},
       {gqa, "int8:group=64", out, "weights are not written as 'int8:group=64'"},
       {gqa, "fp8:group=128", out, "weights are not written as 'fp8:group=128'"},
@@ -210,6 +211,8 @@ TEST_F(QuantizeCommand, RefusalsWriteNothing) {
       {gqa, "int8", folder_ / "none" / "out", "the folder of"},
       {gqa, "int8", gqa, "is not an empty folder"},
       {(folder_ / "none").string(), "int8", out, "cannot be read"},
+      {std::string(TEST_DATA) + "/gguf/llama_q5_k/model.gguf", "int8", out,
+       "is a file; quantize takes the folder"},
   };
   for (const auto& [model, weights, to, sentence] : cases) {
     EXPECT_EQ(quantize(model, weights, to), 2) << output_;
