@@ -18,7 +18,7 @@ struct SplitKReduction {
   static constexpr int kOwners = S::kN % (16 * kSplits) == 0 ? kSplits : 1;
   static constexpr int kTokens = S::kN / kOwners;  // per owner
   /// Sums of a thread for these tokens of an m64 tile, and vectors that it sends to an owner.
-  static constexpr int kSums = kTokens / 2, kVectors = S::kMatrices * S::kSubtiles * kSums / 4;
+  static constexpr int kSums = kTokens / 2, kVectors = S::kSumMatrices * S::kSubtiles * kSums / 4;
   static constexpr int kReceivers = 128 * S::kWarpgroupsM * (kOwners > 1 ? S::kWarpgroupsK : 1);
 
   /// Receives the sums of the other splits. It has its own memory: the stages are in use until the last block
@@ -38,8 +38,8 @@ struct SplitKReduction {
   };
   using OptionalBuffer = typename Conditional<(kSplits > 1), ReceiveBuffer, NoBuffer>::type;
 
-  using Sums = float[S::kMatrices][S::kSubtiles][S::kN / 2];
-  using OwnSums = float[S::kMatrices][S::kSubtiles][kSums];
+  using Sums = float[S::kSumMatrices][S::kSubtiles][S::kN / 2];
+  using OwnSums = float[S::kSumMatrices][S::kSubtiles][kSums];
 
   /// Sends the sums of `split` to their owners. `index`: the warpgroup's m64 tile among those of the block.
   static __device__ __forceinline__ void send(const Sums& sum, ReceiveBuffer& buffer, int split, int index,
@@ -67,7 +67,7 @@ struct SplitKReduction {
   static __device__ __forceinline__ void receive(OwnSums& total, const Sums& sum, ReceiveBuffer& buffer,
                                                  int owner) {
 #pragma unroll
-    for (int matrix = 0; matrix < S::kMatrices; ++matrix)
+    for (int matrix = 0; matrix < S::kSumMatrices; ++matrix)
 #pragma unroll
       for (int m = 0; m < S::kSubtiles; ++m)
 #pragma unroll
@@ -92,7 +92,7 @@ struct SplitKReduction {
   template <class F>
   static __device__ __forceinline__ void for_each_vector(const F& f) {
 #pragma unroll
-    for (int matrix = 0; matrix < S::kMatrices; ++matrix)
+    for (int matrix = 0; matrix < S::kSumMatrices; ++matrix)
 #pragma unroll
       for (int m = 0; m < S::kSubtiles; ++m)
 #pragma unroll

@@ -72,6 +72,23 @@ struct StreamingEpilogue {
   template <class Residual, class Keys>
   __device__ __forceinline__ void store(const float (&sum)[S::kN / 2], const float (&up)[S::kN / 2],
                                         const Residual& residual, Keys& keys, int first) const {
+    for_each_vector(sum, up, residual, first, [&](int v, const unsigned(&y)[4]) {
+      if (is_valid(v, first)) {
+        T* const to = static_cast<T*>(args.y) + offset(v, first);
+        if constexpr (S::kTokens == 0)
+          store_16_bytes(to, y);
+        else
+          *reinterpret_cast<uint4*>(to) = make_uint4(y[0], y[1], y[2], y[3]);
+      }
+      residual.rms.store(args, y, token(v), tile_out + output(first), is_valid(v, first), ~0u);
+      if constexpr (S::kArgmax)
+        if (is_valid(v, first)) keys.add(v, y, tile_out + output(first));
+    });
+  }
+  /// Calls f(v, y) with the vectors of such a fragment.
+  template <class Residual, class F>
+  __device__ __forceinline__ void for_each_vector(const float (&sum)[S::kN / 2], const float (&up)[S::kN / 2],
+                                                  const Residual& residual, int first, const F& f) const {
     float bias[2] = {};
     if constexpr (S::kBias != 0) {
 #pragma unroll
@@ -104,16 +121,27 @@ struct StreamingEpilogue {
         y[item] = matrix_transpose(pack2<T>(pair[0], pair[1]));
       }
       quad_transpose(y, lane);
-      if (is_valid(v, first)) {
-        T* const to = static_cast<T*>(args.y) + offset(v, first);
-        if constexpr (S::kTokens == 0)
-          store_16_bytes(to, y);
-        else
-          *reinterpret_cast<uint4*>(to) = make_uint4(y[0], y[1], y[2], y[3]);
+      f(v, y);
+    }
+  }
+
+  /// Of an m64 tile that gate and up share: a warp has 8 outputs. Vector v of a lane is that of token
+  /// 32 * v + lane % 4 * 8 + lane / 4.
+  template <class F>
+  __device__ __forceinline__ void for_each_swiglu_vector(const float (&sum)[S::kN / 2], const F& f) const {
+#pragma unroll
+    for (int v = 0; v < ceil_div(S::kN, 32); ++v) {
+      unsigned y[4] = {};
+#pragma unroll
+      for (int item = 0; item < 4 && 32 * v + 8 * item < S::kN; ++item) {
+        const int first = 32 * v + 8 * item;  // of eight tokens
+        const auto scale = scales_of(first + lane % 4 * 2);
+        const float *const gate = sum + first / 2, *const up = gate + 2;
+        y[item] = matrix_transpose(pack2<T>(silu(scale[0] * gate[0]) * (scale[0] * up[0]),
+                                            silu(scale[1] * gate[1]) * (scale[1] * up[1])));
       }
-      residual.rms.store(args, y, token(v), tile_out + output(first), is_valid(v, first), ~0u);
-      if constexpr (S::kArgmax)
-        if (is_valid(v, first)) keys.add(v, y, tile_out + output(first));
+      quad_transpose(y, lane);
+      f(v, y);
     }
   }
 

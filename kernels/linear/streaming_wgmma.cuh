@@ -7,6 +7,7 @@
 #include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/common/wgmma.cuh"
+#include "kernels/linear/output_exchange.cuh"
 #include "kernels/linear/split_k_reduction.cuh"
 #include "kernels/linear/streaming_epilogue.cuh"
 
@@ -73,8 +74,9 @@ struct StreamingSchedule {
   static constexpr int kRowTiles = ceil_div(S::kOut, S::kOutputs);
 };
 
-/// A consumer warpgroup: m64 tiles `index`, index + kWarpgroupsM and so on of each matrix of each work tile.
-/// kWarpgroupsK warpgroups share an m64 tile and split its columns.
+/// A consumer warpgroup: m64 tiles `index`, index + kWarpgroupsM and so on of each work tile, and of each of
+/// kSumMatrices matrices with m64 tiles of their own. kWarpgroupsK warpgroups share an m64 tile and split its
+/// columns.
 template <class S>
 struct StreamingConsumer {
   typename S::Storage& shared;
@@ -82,7 +84,7 @@ struct StreamingConsumer {
   const unsigned weights, x;
   typename S::Schedule work;
   typename S::State state;
-  float sum[S::kMatrices][S::kSubtiles][S::kN / 2];
+  float sum[S::kSumMatrices][S::kSubtiles][S::kN / 2];
 
   __device__ __forceinline__ StreamingConsumer(typename S::Storage& shared, int warpgroup, int tokens)
       : shared(shared),
@@ -96,6 +98,9 @@ struct StreamingConsumer {
   static __device__ __forceinline__ int rank_k() {
     if constexpr (S::kWarpgroupsK == 1) return 0;
     return __shfl_sync(~0u, threadIdx.x / 128, 0) / S::kWarpgroupsM;
+  }
+  __device__ __forceinline__ unsigned char* stage(int number) const {
+    return shared.stages + number * S::kStageBytes;
   }
   __device__ __forceinline__ void release(int stage) const {
     __syncwarp();
@@ -112,13 +117,14 @@ struct StreamingConsumer {
   }
   __device__ __forceinline__ void fence_sums() {
 #pragma unroll
-    for (int matrix = 0; matrix < S::kMatrices; ++matrix)
+    for (int matrix = 0; matrix < S::kSumMatrices; ++matrix)
 #pragma unroll
       for (int m = 0; m < S::kSubtiles; ++m) warpgroup_fence_operand(sum[matrix][m]);
   }
-  /// The first output, within a work tile, of the 16 that this warp has of subtile m.
+  /// The first of this warp's outputs of subtile m, within the work tile: a quarter of those of an m64 tile.
   __device__ __forceinline__ int first_output(int m) const {
-    return (index + m * S::kWarpgroupsM) * 64 + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+    return (index + m * S::kWarpgroupsM) * S::kTileOutputs +
+           static_cast<int>(threadIdx.x) % 128 / 32 * (S::kTileOutputs / 4);
   }
 
   __device__ __forceinline__ StreamingEpilogue<S> epilogue_of(const typename S::Args& args) const {
@@ -137,13 +143,17 @@ struct StreamingConsumer {
       const int last = S::Mainloop::run(*this, args);
       const StreamingEpilogue<S> epilogue = epilogue_of(args);
       wait_sums();
-      release(last);
+      if constexpr (!S::kExchangesOutputs) release(last);
       if (is_first) wait_scales<S>();
 #pragma unroll
       for (int m = 0; m < S::kSubtiles; ++m) {
         if (m > 0) residual.load(epilogue, first_output(m));
-        epilogue.store(sum[0][m], sum[S::kMatrices - 1][m], residual, keys, first_output(m));
+        if constexpr (S::kExchangesOutputs)
+          OutputExchange<S>(epilogue, index, 0).store(sum[0][m], residual, m, stage(last));
+        else
+          epilogue.store(sum[0][m], sum[S::kSumMatrices - 1][m], residual, keys, first_output(m));
       }
+      if constexpr (S::kExchangesOutputs) release(last);
     }
     if constexpr (S::kArgmax) {
       named_barrier_sync(1, S::kConsumers);  // all wgmma of the block have read their stages
@@ -159,10 +169,14 @@ struct StreamingConsumer {
     const bool is_owner = split < Reduction::kOwners;
     const StreamingEpilogue<Owned> epilogue{args, scales_of<S>(shared) + first_token, work.tile * S::kOutputs,
                                             lane, first_token};
-    StreamingKeys<Owned> keys;
+    OutputExchange<Owned> exchange(epilogue, index, rank_k());
     StreamingResidual<Owned> residual;
-    if (is_owner) residual.load(epilogue, first_output(0));
-    S::Mainloop::run(*this, args);
+    const auto load = [&](int m) {
+      residual.load(epilogue, first_output(m));
+      exchange.load(m);
+    };
+    if (is_owner) load(0);
+    const int last = S::Mainloop::run(*this, args);
     wait_sums();
     Reduction::send(sum, buffer, split, index, work.rank_m);
     wait_scales<S>();
@@ -171,8 +185,8 @@ struct StreamingConsumer {
     Reduction::receive(total, sum, buffer, split);
 #pragma unroll
     for (int m = 0; m < S::kSubtiles; ++m) {
-      if (m > 0) residual.load(epilogue, first_output(m));
-      epilogue.store(total[0][m], total[S::kMatrices - 1][m], residual, keys, first_output(m));
+      if (m > 0) load(m);
+      exchange.store(total[0][m], residual, m, stage(last));
     }
   }
   /// Partial sums of the block's only work tile, to the memory of the stages: [token][row].
@@ -189,7 +203,7 @@ struct StreamingConsumer {
         const int row = output + i / 2 % 2 * 8, token = i / 4 * 8 + lane % 4 * 2 + i % 2;
         if (row < S::kOutputs) {
 #pragma unroll
-          for (int matrix = 0; matrix < S::kMatrices; ++matrix)
+          for (int matrix = 0; matrix < S::kSumMatrices; ++matrix)
             partial[token * S::kPitch + matrix * S::kOutputs + row] = sum[matrix][m][i];
         }
       }

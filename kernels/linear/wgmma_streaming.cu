@@ -43,11 +43,13 @@ struct StreamingWgmma {
                        kEarlyStages = kEarlyStages_ ? kEarlyStages_ : kStages;
   static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
-                        kArgmax = kEpilogue == kEpilogueArgmax, kEvictFirst = kEvictFirst_ != 0;
-  static constexpr int kMatrices = kSwiglu ? 2 : 1;                       // gate and up
-  static constexpr int kOutputs = kRows / kMatrices;                      // per work tile
-  static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;  // per warpgroup and matrix
-  static constexpr int kN = 16 * ceil_div(kTokens, 16);                   // tokens, padded
+                        kArgmax = kEpilogue == kEpilogueArgmax, kEvictFirst = kEvictFirst_ != 0,
+                        kExchangesOutputs = false;
+  static constexpr int kMatrices = kSwiglu ? 2 : 1, kSumMatrices = kMatrices;  // gate and up
+  static constexpr int kOutputs = kRows / kMatrices, kTileOutputs = 64;  // of a work tile, of an m64 tile
+  static constexpr int kSubtiles =
+      ceil_div(kOutputs, kTileOutputs) / kWarpgroups;    // per warpgroup and matrix
+  static constexpr int kN = 16 * ceil_div(kTokens, 16);  // tokens, padded
   static constexpr int kConsumers = 128 * kWarpgroups, kScaleWarps = kRmsScale ? 4 : 0;
   static constexpr int kProducer = kConsumers + 32 * kScaleWarps, kThreads = kProducer + 32;
   static constexpr int kSteps = ceil_div(kIn, kTileK), kColumnTiles = kTileK / 64;

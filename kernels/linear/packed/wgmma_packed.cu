@@ -2,7 +2,8 @@
 // Operands: weight rows are the M operand of wgmma (m64nNk16), converted in registers; tokens are N, in
 //   shared memory.
 // Grid, roles, sync, multicast of x, epilogues: as wgmma_streaming.cu (streaming_wgmma.cuh). With kTokens 0 a
-//   work tile is kRows weight rows x kN tokens, for prompts.
+//   work tile is kRows weight rows x kN tokens, for prompts. With SwiGLU gate and up share m64 tiles. Then,
+//   and with split K, outputs pass through shared memory (output_exchange.cuh).
 // Pipeline: kStages stages of kTileK columns: x in column tiles of 64 columns with the 128-byte swizzle, then
 //   weights as they are packed, and their scales. One TMA loads each, as a thread issues one in about 80
 //   cycles: a copy per slot or column tile would bind. Half of the stages have weights before pdl_wait();
@@ -40,11 +41,12 @@ struct PackedWgmma {
   static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
                         kArgmax = kEpilogue == kEpilogueArgmax, kZeros = kZeros_ != 0;
-  static constexpr int kMatrices = kSwiglu ? 2 : 1;                        // gate and up
-  static constexpr int kOutputs = kRows / kMatrices;                       // per work tile
-  static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroupsM;  // per warpgroup and matrix
+  /// Gate and up share m64 tiles: of 16 rows of a warp 8 are of gate, and 8 the same of up.
+  static constexpr int kMatrices = kSwiglu ? 2 : 1, kSumMatrices = 1, kTileOutputs = 64 / kMatrices;
+  static constexpr int kOutputs = kRows / kMatrices,                // per work tile
+      kSubtiles = ceil_div(kOutputs, kTileOutputs) / kWarpgroupsM;  // m64 tiles of a warpgroup
   /// Whether a block has one work tile, whose sums warpgroups or the blocks of a cluster add.
-  static constexpr bool kSplitsK = kWarpgroupsK * kClusterK > 1;
+  static constexpr bool kSplitsK = kWarpgroupsK * kClusterK > 1, kExchangesOutputs = kSplitsK || kSwiglu;
   /// The producer and the warps that add squares are one warpgroup at most.
   static constexpr int kConsumers = 128 * kWarpgroups, kScaleWarps = kRmsScale ? 3 : 0,
                        kProducerWarps = kTokens == 0 ? 4 : 1;
@@ -72,19 +74,32 @@ struct PackedWgmma {
   static constexpr bool kScalesSums = kGroup != 0 && !kConvertsScaled &&
                                       !kScaledWeightsAreExact<T, kWeights> &&
                                       (kN <= 64 || kWeights == kWeightsMxfp4);
-  static constexpr int kTiles = kMatrices * kSubtiles,  // m64 tiles of a warpgroup
-      kBatchColumns = kScalesSums ? min_of(kGroup, kColumns) : 64, kBatchFragments = kBatchColumns / 16,
-                       kBatchWords = kBatchFragments / Word::kFragments,
+  static constexpr int kBatchColumns = kScalesSums ? min_of(kGroup, kColumns) : 64,
+                       kBatchFragments = kBatchColumns / 16, kBatchWords = kBatchFragments / Word::kFragments,
                        kBlockBatches = kColumns / kBatchColumns,
-                       kBatches = kTileBlocks / kWarpgroupsK * kTiles * kBlockBatches;  // in a stage
+                       kBatches = kTileBlocks / kWarpgroupsK * kSubtiles * kBlockBatches;  // in a stage
 
   static_assert(kRows % 16 == 0 && kRows <= 256 && kOutputs % 8 == 0 && kOut % 8 == 0);
-  static_assert(ceil_div(kOutputs, 64) % kWarpgroupsM == 0 && kWarpgroups % kWarpgroupsK == 0 &&
+  static_assert(ceil_div(kOutputs, kTileOutputs) % kWarpgroupsM == 0 && kWarpgroups % kWarpgroupsK == 0 &&
                 kTileBlocks % kWarpgroupsK == 0);
   static_assert(kIn % kTileK == 0 && kTileK % kColumns == 0 && !(kZeros && kGroup == 0));
   static_assert(kN % 16 == 0 && kTileK % (64 * kClusterM) == 0 && kCluster <= 8);
   static_assert(kTokens <= kN && (!kSplitsK || (kTokens != 0 && !kArgmax)));
   static_assert(!kAddRms || kOutputs % kSquaresGroup == 0);
+
+  /// The matrix, gate (0) or up (1), that has half `half` of the 16 rows that a warp has of an m64 tile, and
+  /// the slot of that matrix in a stage; of a last tile that is not full, at most the last slot.
+  static constexpr __device__ __forceinline__ int matrix(int half) { return kMatrices == 2 ? half : 0; }
+  static __device__ __forceinline__ int slot(int tile, int warp, int half) {
+    const int at = kMatrices == 2 ? 4 * tile + warp : 8 * tile + 2 * warp + half;
+    return kOutputs % kTileOutputs == 0 ? at : min_of(at, kMatrixSlots - 1);
+  }
+  /// The weights of these eight rows in a stage, from the columns of warpgroup `split` of kWarpgroupsK on.
+  static __device__ __forceinline__ unsigned char* weights(unsigned char* stage, int tile, int warp, int half,
+                                                           int split) {
+    return stage + kWeightOffset + (matrix(half) * kMatrixSlots + slot(tile, warp, half)) * kSlotBytes +
+           split * (kTileBlocks / kWarpgroupsK) * kBlockBytes;
+  }
 
   struct Storage {
     unsigned char stages[kStages * kStageBytes];

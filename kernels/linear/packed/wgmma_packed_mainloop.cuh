@@ -12,7 +12,8 @@
 
 namespace warptune {
 
-/// The main loop of a consumer warpgroup. A warp has row lane / 4 of two slots of each m64 tile.
+/// The main loop of a consumer warpgroup. A warp has row lane / 4 of two slots of each m64 tile: adjacent
+/// ones, with SwiGLU one of gate and the same of up.
 template <class S>
 class PackedMainloop {
  public:
@@ -50,7 +51,7 @@ class PackedMainloop {
     if constexpr (kHasRowScales<S::kWeights, S::kGroup>) load_row_scales();
     if constexpr (S::kScalesSums)
 #pragma unroll
-      for (int tile = 0; tile < S::kTiles; ++tile)
+      for (int tile = 0; tile < S::kSubtiles; ++tile)
 #pragma unroll
         for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] = 0;
     load_first_block(work().first_step);
@@ -62,7 +63,7 @@ class PackedMainloop {
     consumer_.wait_sums();
     if constexpr (kHasRowScales<S::kWeights, S::kGroup> || S::kConvertsScaled)
 #pragma unroll
-      for (int tile = 0; tile < S::kTiles; ++tile)
+      for (int tile = 0; tile < S::kSubtiles; ++tile)
 #pragma unroll
         for (int i = 0; i < S::kN / 2; ++i) sum_of(tile)[i] *= scale_of_sums(tile, i / 2 % 2);
     return last;
@@ -74,10 +75,10 @@ class PackedMainloop {
   }
   __device__ __forceinline__ const typename S::Schedule& work() const { return consumer_.work; }
 
-  /// Batch i of a stage belongs to an m64 tile, (matrix, m), and is the part `part` of a block. Blocks are
+  /// Batch i of a stage belongs to an m64 tile and is the part `part` of a block. Blocks are
   /// those of this warpgroup, which has the kWarpgroupsK-th part of a stage.
-  static constexpr __device__ __forceinline__ int tile(int i) { return i / S::kBlockBatches % S::kTiles; }
-  static constexpr __device__ __forceinline__ int block(int i) { return i / S::kBlockBatches / S::kTiles; }
+  static constexpr __device__ __forceinline__ int tile(int i) { return i / S::kBlockBatches % S::kSubtiles; }
+  static constexpr __device__ __forceinline__ int block(int i) { return i / S::kBlockBatches / S::kSubtiles; }
   static constexpr __device__ __forceinline__ int part(int i) { return i % S::kBlockBatches; }
   /// Whether a batch is the first of its m64 tile in the stage.
   static constexpr __device__ __forceinline__ bool begins_tile(int i) {
@@ -94,36 +95,35 @@ class PackedMainloop {
 
   /// The first block of this warpgroup in a stage.
   __device__ __forceinline__ int first_block() const { return rank_k_ * (S::kTileBlocks / S::kWarpgroupsK); }
-  /// The slot of an m64 tile of a matrix that has half `half` of this warp's rows; of a last m64 tile with
-  /// fewer rows than 64, at most the last slot.
-  __device__ __forceinline__ int slot(int tile, int half) const {
-    const int at = first_slot_ + tile % S::kSubtiles * S::kWarpgroupsM * 8 + half;
-    return S::kMatrixSlots % 8 == 0 ? at : min_of(at, S::kMatrixSlots - 1);
+  /// The m64 tile of the work tile, and this warp's slot of it.
+  __device__ __forceinline__ int tile_number(int tile) const {
+    return consumer_.index + tile * S::kWarpgroupsM;
   }
-  /// The row of the weight matrix.
+  __device__ __forceinline__ int slot(int tile, int half) const {
+    return S::slot(tile_number(tile), warp_, half);
+  }
+  /// The row of the weights.
   __device__ __forceinline__ long long row(int tile, int half) const {
-    const int output = work().tile * S::kOutputs + consumer_.first_output(tile % S::kSubtiles) + half * 8 +
-                       consumer_.lane / 4;
-    return tile / S::kSubtiles * S::kOut + min_of(output, S::kOut - 1);
+    const int output = work().tile * S::kOutputs + slot(tile, half) * kBlockRows + consumer_.lane / 4;
+    return S::matrix(half) * S::kOut + min_of(output, S::kOut - 1);
   }
   __device__ __forceinline__ void load_row_scales() {
 #pragma unroll
-    for (int i = 0; i < S::kTiles * 2; ++i)
+    for (int i = 0; i < S::kSubtiles * 2; ++i)
       row_scales_[i / 2][i % 2] = row_scale<S::kWeights, S::kGroup>(args_, row(i / 2, i % 2)) * Word::kScale;
   }
   /// Loads the block of batch i of a step.
-  __device__ __forceinline__ void load_block(int i, int step, const unsigned char* stage) {
+  __device__ __forceinline__ void load_block(int i, int step, unsigned char* stage) {
     const int lane = consumer_.lane, column = work().column(step), stage_block = first_block() + block(i),
               first = column + stage_block * S::kColumns;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int at = slot(tile(i), half), matrix = tile(i) / S::kSubtiles;
-      block_.bytes[half] = *reinterpret_cast<const uint4*>(stage + S::kWeightOffset +
-                                                           (matrix * S::kMatrixSlots + at) * S::kSlotBytes +
-                                                           stage_block * kBlockBytes + lane * 16);
+      block_.bytes[half] = *reinterpret_cast<const uint4*>(
+          S::weights(stage, tile_number(tile(i)), warp_, half, rank_k_) + block(i) * kBlockBytes + lane * 16);
       if constexpr (S::kStageScales)
         block_.scales[half].read(
-            stage + S::kScaleOffset + matrix * S::kMatrixScaleBytes + at * S::kSlotScaleBytes,
+            stage + S::kScaleOffset + S::matrix(half) * S::kMatrixScaleBytes +
+                slot(tile(i), half) * S::kSlotScaleBytes,
             column % S::kScaleColumns / S::kTileK * S::kTileK + stage_block * S::kColumns, lane / 4);
       else if constexpr (S::kGroup != 0)
         block_.scales[half].template load<S::kIn>(0, args_.scales, row(tile(i), half), first);
@@ -151,9 +151,7 @@ class PackedMainloop {
       }
     }
   }
-  __device__ __forceinline__ float (&sum_of(int tile))[S::kN / 2] {
-    return consumer_.sum[tile / S::kSubtiles][tile % S::kSubtiles];
-  }
+  __device__ __forceinline__ float (&sum_of(int tile))[S::kN / 2] { return consumer_.sum[0][tile]; }
   /// Waits for the stage of a step and loads its first block.
   __device__ __forceinline__ void load_first_block(int step) {
     const auto& state = consumer_.state;
@@ -223,11 +221,11 @@ class PackedMainloop {
   Consumer& consumer_;
   const QuantizedLinearArgs& args_;
   const int rank_k_ = Consumer::rank_k();
-  const int first_slot_ = consumer_.first_output(0) / kBlockRows;
+  const int warp_ = static_cast<int>(threadIdx.x) % 128 / 32;
   Block block_;                                  // the next batch
   unsigned a_[kBuffers][S::kBatchFragments][4];  // the operands of batches
   float batch_sum_[S::kN / 2] = {};              // with kScalesSums
-  float row_scales_[S::kTiles][2];               // with kHasRowScales
+  float row_scales_[S::kSubtiles][2];            // with kHasRowScales
 };
 
 }  // namespace warptune
