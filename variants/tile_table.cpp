@@ -246,21 +246,24 @@ std::vector<Tile> tile_rows() {
            quantized_h200),
       tile("linear", "wgmma_packed",
            "has_wgmma && tokens > 8 && tokens <= 16 && weights in [int4, q4_k, nvfp4, mxfp4] && "
-           "in % 512 == 0 && epilogue != swiglu && out <= 96 * sms",
-           "tile_tokens=16 rows=out<=64*sms?64:96 tile_k=512 stages<=in<=4096?4:6 warpgroups=4 "
-           "warpgroups_k=4 cluster_k<=out<=8*sms?4:(out<=32*sms?2:1) cluster_m=1 persistent=1 pdl<=1",
+           "in % 512 == 0 && " +
+               rows_per_sm("swiglu") + " <= 96",
+           "tile_tokens=16 rows=" + by_rows({{64, 64}}, 96) +
+               " tile_k=512 stages<=in<=4096?4:6 warpgroups=4 warpgroups_k=4 cluster_k<=" +
+               by_rows({{8, 4}, {32, 2}}, 1) + " cluster_m=1 persistent=1 pdl<=1",
            quantized_h200),
       tile("linear", "wgmma_packed",
-           "has_wgmma && tokens > 8 && (tokens <= 16 || weights in [int8, fp8]) && in % 256 == 0 && "
-           "epilogue != swiglu && out <= (tokens <= 16 ? 96 : 48) * sms",
-           "tile_tokens<=64 rows=out<=64*sms?64:96 tile_k=256 stages<=tokens<=16?8:4 "
-           "warpgroups=out<=64*sms?2:4 warpgroups_k=2 cluster_k<=out<=8*sms?4:(out<=32*sms?2:1) "
-           "cluster_m=1 persistent=1 pdl<=1",
+           "has_wgmma && tokens > 8 && (tokens <= 16 || weights in [int8, fp8]) && in % 256 == 0 && " +
+               rows_per_sm("swiglu") + " <= (tokens <= 16 ? 96 : 48)",
+           "tile_tokens<=64 rows=" + by_rows({{64, 64}}, 96) +
+               " tile_k=256 stages<=tokens<=16?8:4 warpgroups=" + by_rows({{64, 2}}, 4) +
+               " warpgroups_k=2 cluster_k<=" + by_rows({{8, 4}, {32, 2}}, 1) +
+               " cluster_m=1 persistent=1 pdl<=1",
            quantized_h200),
       tile("linear", "wgmma_packed", "has_wgmma && tokens > 1 && tokens <= 64",
            "tile_tokens<=64 rows=" + wgmma_rows() +
-               " tile_k<=256 stages<=12 warpgroups<=4 warpgroups_k=1 cluster_k<=" + kRowsPerSm + "<=8?4:(" +
-               kRowsPerSm + "<=32?2:1) cluster_m=1 persistent=1 pdl<=1",
+               " tile_k<=256 stages<=12 warpgroups<=4 warpgroups_k=1 cluster_k<=" +
+               by_rows({{8, 4}, {32, 2}}, 1) + " cluster_m=1 persistent=1 pdl<=1",
            quantized_h200),
       tile("linear", "wgmma_packed", "has_wgmma && tokens > 64",
            "tile_tokens<=tokens<=1024?128:256 rows=128 tile_k<=128 stages<=5 warpgroups=2 "

@@ -214,15 +214,15 @@ class TokenSquares {
   Vec<float, 4> values_[kPerLane];
 };
 
-/// 1 / RMS of each token from its squares, by kWarps warps. A warp has the squares of several tokens in
-/// flight.
+/// 1 / RMS of the tokens from `begin` to `end` from their squares, by kWarps warps. A warp has the squares of
+/// several tokens in flight.
 template <int kTokens, int kIn, int kWarps>
-__device__ __forceinline__ void compute_token_scales(const float* squares, float eps, float* scales,
-                                                     int warp) {
+__device__ __forceinline__ void compute_token_scales(const float* squares, float eps, float* scales, int warp,
+                                                     int begin = 0, int end = kTokens) {
   constexpr int kBatch = min_of(kIn <= 4096 ? 8 : 4, next_power_of_two(ceil_div(kTokens, kWarps)));
   const int lane = threadIdx.x % 32;
 #pragma unroll 1
-  for (int first = warp; first < kTokens; first += kBatch * kWarps) {
+  for (int first = begin + warp; first < end; first += kBatch * kWarps) {
     TokenSquares<kIn> of_tokens[kBatch];
     float sums[kBatch];
 #pragma unroll
@@ -232,7 +232,7 @@ __device__ __forceinline__ void compute_token_scales(const float* squares, float
     for (int i = 0; i < kBatch; ++i) sums[i] = of_tokens[i].lane_sum();
     const float sum = warp_reduce_rows<Sum>(sums);
     const int token = first + lane * kWarps;
-    if (lane < kBatch && token < kTokens) scales[token] = rsqrtf(sum / kIn + eps);
+    if (lane < kBatch && token < end) scales[token] = rsqrtf(sum / kIn + eps);
   }
 }
 

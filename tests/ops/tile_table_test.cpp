@@ -172,6 +172,24 @@ TEST(TileTable, SixteenTokensOnPackedWeightsSplitTheColumnsOfAStage) {
   EXPECT_EQ(first(4096, 12288, kWeightsFp8, 0), "wgmma_packed rows 96, columns 256, warpgroups 2, blocks 1");
 }
 
+// Gate and up share m64 tiles, so as many rows of weights take the same tile.
+TEST(TileTable, SwigluOnPackedWeightsTakesTheTileOfAsManyRows) {
+  const auto first = [](int tokens, int weights, int out, int epilogue) {
+    const Assignment dims{{"tokens", tokens},     {"in", 4096},
+                          {"out", out},           {"weights", weights},
+                          {"epilogue", epilogue}, {"group", weights == kWeightsInt4 ? 128 : 0}};
+    const auto tiles =
+        ops().default_tiles(find_op("linear").op.problem(dims, DType::bf16), known_device("sm_90a"));
+    return tiles.empty() ? "none" : tiles[0].variant->name + " " + tiles[0].config.str();
+  };
+  for (const int tokens : {16, 64})
+    for (const int weights : {kWeightsInt4, kWeightsFp8})
+      for (const int out : {4096, 5632, 11008, 14336})
+        EXPECT_EQ(first(tokens, weights, out, kEpilogueSwiglu),
+                  first(tokens, weights, 2 * out, kEpilogueNone))
+            << tokens << " " << weights << " " << out;
+}
+
 // Tensor cores of sm_80 are fed best by two warps per scheduler, which share the blocks of a short stage.
 TEST(TileTable, SixtyFourTokensOfSm80HaveTwoWarpsPerScheduler) {
   for (const int out : {6144, 8192, 12288}) {

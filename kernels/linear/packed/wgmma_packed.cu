@@ -254,8 +254,8 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
       sizeof(typename S::Storage) + (S::kRmsScale ? 4 * S::kN : 0);
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
-  const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-  const bool produces = threadIdx.x / 32 == S::kProducer / 32;
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), warpgroup = warp / 4;
+  const bool produces = warp == S::kProducer / 32;
   PackedProducer<S> producer(args, weight, scales, x, shared);
   if (produces) producer.load_first_weights();
   if constexpr (S::kCluster > 1)
@@ -270,9 +270,13 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
     if (produces) {
       producer.template load_rest<kLatePrefetch>();
     } else if constexpr (S::kRmsScale) {
-      // (wgmma_streaming has compute_scales() until its winners are timed anew.)
-      compute_token_scales<S::kTokens, kIn, S::kScaleWarps>(args.squares, args.eps, scales_of<S>(shared),
-                                                            threadIdx.x / 32 % S::kScaleWarps);
+      // Of the tokens whose sums this block adds. (wgmma_streaming has compute_scales() until its winners are
+      // timed anew.)
+      constexpr int kOwned = SplitKReduction<S>::kOwners > 1 ? S::kN / kClusterK : S::kN;
+      const int begin = producer.work.rank_k * kOwned;
+      compute_token_scales<kTokens, kIn, S::kScaleWarps>(args.squares, args.eps, scales_of<S>(shared),
+                                                         warp % S::kScaleWarps, begin,
+                                                         min_of(begin + kOwned, kTokens));
       named_barrier_arrive(2, S::kConsumers + 32 * S::kScaleWarps);
     }
   } else {
