@@ -20,11 +20,16 @@ class OutputExchange {
   __device__ __forceinline__ void load(int m) {
     if (const int o = epilogue_.tile_out + output(m); o < S::kOut) rms_.load(epilogue_.args, o);
   }
-  /// Stores the warpgroup's m64 tile `m`. `stage`: the last, whose weights all its warps have read.
+  /// Stores the warpgroup's m64 tile `m`. `stage`: the last, whose weights this warp needs no more.
   template <class Residual>
   __device__ __forceinline__ void store(const float (&sum)[S::kN / 2], const Residual& residual, int m,
                                         unsigned char* stage) const {
     const int first = tile(m) * S::kTileOutputs + warp() * kWarpOutputs;
+    // Warps without outputs have read weights of another, the others only their own.
+    if constexpr (S::kOutputs % S::kTileOutputs != 0)
+      synchronize();
+    else
+      __syncwarp();
     // Two vectors at a time, one in each half.
     const auto exchange = [&](int v, const unsigned(&y)[4]) {
       const int half = v % 2;
