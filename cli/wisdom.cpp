@@ -29,7 +29,7 @@ struct WisdomArguments {
   std::string file, op, problem, variant, format = "json";
   bool compile = false;
   KernelOption kernels;
-  OutputOption output;
+  OutputOption output, sweep;
 };
 
 TextTable winners_table(const OpTable& ops, const Wisdom& wisdom, const std::vector<Winner>& winners,
@@ -139,9 +139,28 @@ Check checked(const OpTable& ops, const Compiler& compiler, const Winner& winner
   return {same_code ? State::same_code : State::other_code};
 }
 
+/// Whether the winner was found without the variant that its problem takes by default today: there is no time
+/// of it.
+bool lacks_the_default(const OpTable& ops, const Winner& winner, const DeviceFacts& measured) try {
+  const OpEntry* entry = ops.find_if_known(winner.problem.op);
+  const auto facts = device_of(winner, measured);
+  if (!entry || !facts) return false;
+  const Problem problem = entry->op.problem(winner.problem.dims, winner.problem.dtype);
+  const auto tiles = ops.default_tiles(problem, *facts);
+  if (tiles.empty() || tiles.front().variant->name == winner.variant) return false;
+  return !contains(winner.times, tiles.front().variant->name, &VariantTimes::variant);
+} catch (const InputError&) {  // dims that this program does not know
+  return false;
+}
+
 /// Needs no GPU. Returns whether the code of every winner is known and unchanged, its constraints hold, and
 /// its times are possible.
 bool check_wisdom(const WisdomArguments& given) {
+  constexpr const char* kHeading =
+      "# Problems whose winners do not hold, or were found without their default variant.\n";
+  std::optional<TextOutput> sweep;
+  if (!given.sweep.path().empty())
+    sweep = given.sweep.open(kind_that_begins("a sweep", {kHeading}), {given.file});
   const Wisdom wisdom = Wisdom::load(given.file);
   const Compiler compiler(KernelSources(), default_cache_folder());
   std::vector<Winner> winners = wisdom.winners();
@@ -155,10 +174,15 @@ bool check_wisdom(const WisdomArguments& given) {
     checks[i] = checked(ops, compiler, winners[i], peaks.value_or(DeviceFacts{}), given.compile);
   });
   bool all_hold = true;
+  std::vector<Winner> again, untried;
   for (std::size_t i = 0; i < winners.size(); ++i) {
     const auto& [state, why] = checks[i];
+    const bool is_of_a_step = i >= wisdom.winners().size();
+    if (!is_of_a_step && lacks_the_default(ops, winners[i], peaks.value_or(DeviceFacts{})))
+      untried.push_back(winners[i]);
     if (state < State::other_code) continue;
     all_hold = false;
+    if (!is_of_a_step && state != State::unknown) again.push_back(winners[i]);
     print("{} {} {}: {}\n", winners[i].problem.key(), winners[i].variant, winners[i].config.str(),
           why.empty() ? kStates[static_cast<std::size_t>(state)] : why);
   }
@@ -166,7 +190,12 @@ bool check_wisdom(const WisdomArguments& given) {
   for (std::size_t i = 0; i < std::size(kStates); ++i)
     print("{} {} with {}", i == 0 ? "" : ",",
           std::ranges::count(checks, static_cast<State>(i), &Check::state), kStates[i]);
-  print("\n");
+  print("\n{} winners were found without the variant that is the default of their problem\n", untried.size());
+  again.insert(again.end(), untried.begin(), untried.end());
+  if (sweep && again.empty())
+    print("'{}' is not written: no problem needs to be tuned again\n", given.sweep.path());
+  else if (sweep)
+    sweep->write(to_sweep_text(again, kHeading));
   return all_hold;
 }
 
@@ -248,6 +277,7 @@ void add_wisdom(CLI::App& app, int& exit_code) {
   check->add_option("WISDOM", given->file, "wisdom.json")->required();
   check->add_flag("--compile", given->compile,
                   "Compares the machine code of winners with the same sources too");
+  given->sweep.add_to(*check, "Also writes a sweep of the problems to tune again");
   given->kernels.add_to(*check);
   check->callback([given, &exit_code] { exit_code = check_wisdom(*given) ? 0 : 1; });
   auto* save = command->add_subcommand("export", "Writes the winners for another program");

@@ -46,6 +46,14 @@ std::string Assignment::str() const {
   return text;
 }
 
+std::string Assignment::yaml() const {
+  std::string text;
+  for (const Entry& entry : written())
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", entry.name,
+                        entry.label.empty() ? fmt::format("{}", entry.value) : entry.label);
+  return "{" + text + "}";
+}
+
 std::string label_at(const std::vector<std::string>& labels, std::int64_t value, std::string otherwise) {
   const auto index = static_cast<std::size_t>(value);
   return index < labels.size() ? labels[index] : otherwise;

@@ -43,6 +43,8 @@ class Assignment {
   }
   /// "block=256,vec=8"; an enumerated value is written as its label.
   std::string str() const;
+  /// The same as a mapping in YAML: "{block: 256, vec: 8}".
+  std::string yaml() const;
   bool operator==(const Assignment& other) const { return std::ranges::equal(written(), other.written()); }
 
  private:

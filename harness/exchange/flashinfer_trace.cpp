@@ -276,11 +276,7 @@ std::string to_sweep(const Traces& traces, const std::string& name) {
         fmt::format("  # {}{}\n  - op: {}\n    dtypes: [{}]\n    problems:\n", brief(w.definition),
                     w.note.empty() ? "" : ": " + w.note, w.problem.op, name_of(w.problem.dtype));
     if (groups.empty() || groups.back().heading != heading) groups.push_back({heading, {}});
-    std::string dims;
-    for (const auto& dim : w.problem.dims.written())
-      dims += fmt::format("{}{}: {}", dims.empty() ? "" : ", ", dim.name,
-                          dim.label.empty() ? fmt::format("{}", dim.value) : dim.label);
-    groups.back().problems.push_back("      - {" + dims + "}\n");
+    groups.back().problems.push_back("      - " + w.problem.dims.yaml() + "\n");
   }
   std::string text = fmt::format(
       "# The workloads of flashinfer-bench definitions. Every sequence has the mean length of its "

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "harness/core/error.h"
+#include "harness/core/lookup.h"
 #include "harness/core/pattern.h"
 #include "harness/tune/sweep_models.h"
 
@@ -49,6 +50,23 @@ Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, cons
       left_out.push_back(fmt::format("{}: {}", winner.problem.key(), e.what()));
     }
   return sweep;
+}
+
+std::string to_sweep_text(const std::vector<Winner>& winners, const std::string& heading) {
+  std::map<std::string, std::vector<std::string>> items;  // problems, by what precedes them
+  for (const Winner& w : winners) {
+    auto& problems = items[fmt::format("  - op: {}\n    dtypes: {}\n    cache: {}\n    problems:\n",
+                                       w.problem.op, name_of(w.problem.dtype), name_of(w.cache))];
+    if (std::string dims = w.problem.dims.yaml(); !contains(problems, dims))
+      problems.push_back(std::move(dims));
+  }
+  std::string text =
+      heading + "name: again\nstrategy: {name: guided, budget: 40}  # configurations of each problem\nops:\n";
+  for (const auto& [before, problems] : items) {
+    text += before;
+    for (const std::string& dims : problems) text += fmt::format("      - {}\n", dims);
+  }
+  return text;
 }
 
 void add_steps(Sweep& sweep, const std::vector<StepWinner>& steps, const std::vector<std::string>& folders,

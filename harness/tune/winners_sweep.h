@@ -20,6 +20,9 @@ std::vector<StepWinner> steps_of(const OpTable& ops, const Wisdom& wisdom, const
 Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, const std::string& name,
                     const BenchOptions& options, std::vector<std::string>& left_out);
 
+/// A sweep, as YAML, that tunes the problems of `winners` again, each once and in its cache state.
+std::string to_sweep_text(const std::vector<Winner>& winners, const std::string& heading);
+
 /// Adds the steps of presets, and of checkpoints in these folders, with their recorded plans. The others are
 /// added to `left_out`.
 void add_steps(Sweep& sweep, const std::vector<StepWinner>& steps, const std::vector<std::string>& folders,

@@ -54,5 +54,58 @@ TEST(WisdomCheck, EvaluatesConstraintsOnTheDeviceOfEachWinner) {
       << "nothing is known of its device";
 }
 
+/// A winner of linear with times of these variants.
+Winner linear_winner(std::int64_t tokens, const std::vector<std::string>& timed) {
+  Winner w{.problem = {"linear", {{"tokens", tokens}, {"in", 3072}, {"out", 3072}}, DType::bf16},
+           .variant = "naive",
+           .config = parse_config(ops().find("linear").variant("naive"), "block=256"),
+           .time_us = 5000,
+           .made_on = {"NVIDIA H200", "sm_90a", "", "", ""}};
+  w.source_hash = source_hash(Compiler(KernelSources(), {}), ops(), w);
+  for (const std::string& variant : timed) w.times.push_back({.variant = variant});
+  return w;
+}
+
+TEST(WisdomCheck, WritesASweepOfWinnersFoundWithoutTheDefaultVariant) {
+  const auto folder = testing::fresh_folder("wisdom_again");
+  Wisdom wisdom({"NVIDIA H200", "sm_90a", "", "", ""});
+  wisdom.put(linear_winner(16, {"naive"}));
+  wisdom.put(linear_winner(64, {"naive", "wgmma_streaming"}));
+  wisdom.put(
+      winner_on({"NVIDIA H200", "sm_90a", "", "", ""}, 2, "block=256,rows=4,vec=8,cache_hint=none,pdl=1"));
+  wisdom.save(folder / "wisdom.json");
+  const std::string check = "wisdom check " + (folder / "wisdom.json").string();
+  const Ended ended = run(check + " -o " + (folder / "again.yaml").string());
+  EXPECT_EQ(ended.code, 1) << "a constraint is broken";
+  EXPECT_TRUE(testing::has(ended, "\n1 winners were found without the variant that is the default "))
+      << ended.text;
+  EXPECT_EQ(testing::text_of(folder / "again.yaml"),
+            "# Problems whose winners do not hold, or were found without their default variant.\n"
+            "name: again\n"
+            "strategy: {name: guided, budget: 40}  # configurations of each problem\n"
+            "ops:\n"
+            "  - op: linear\n    dtypes: bf16\n    cache: cold\n    problems:\n"
+            "      - {tokens: 16, in: 3072, out: 3072}\n"
+            "  - op: rms_norm\n    dtypes: bf16\n    cache: cold\n    problems:\n"
+            "      - {tokens: 2, hidden: 4096}\n");
+  const Ended planned = run("tune " + (folder / "again.yaml").string() + " --dry-run --arch sm_90a");
+  EXPECT_EQ(planned.code, 0) << planned.text;
+}
+
+TEST(WisdomCheck, WritesNoSweepWhereNothingIsToBeTunedAgain) {
+  const auto folder = testing::fresh_folder("wisdom_again");
+  Wisdom wisdom({"NVIDIA H200", "sm_90a", "", "", ""});
+  wisdom.put(linear_winner(64, {"naive", "wgmma_streaming"}));
+  wisdom.save(folder / "wisdom.json");
+  const Ended ended =
+      run("wisdom check " + (folder / "wisdom.json").string() + " -o " + (folder / "again.yaml").string());
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  EXPECT_TRUE(testing::has(ended, " is not written: no problem needs to be tuned again\n")) << ended.text;
+  EXPECT_FALSE(std::filesystem::exists(folder / "again.yaml"));
+  const Ended input =
+      run("wisdom check " + (folder / "wisdom.json").string() + " -o " + (folder / "wisdom.json").string());
+  EXPECT_EQ(input.code, 2) << input.text;
+}
+
 }  // namespace
 }  // namespace warptune
