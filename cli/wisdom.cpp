@@ -139,18 +139,22 @@ Check checked(const OpTable& ops, const Compiler& compiler, const Winner& winner
   return {same_code ? State::same_code : State::other_code};
 }
 
+bool is_problem(const OpTable& ops, const Problem& problem) try {
+  ops.find(problem.op).op.problem(problem.dims, problem.dtype);
+  return true;
+} catch (const InputError&) {  // an op or dims that this program does not know
+  return false;
+}
+
 /// Whether the winner was found without the variant that its problem takes by default today: there is no time
 /// of it.
-bool lacks_the_default(const OpTable& ops, const Winner& winner, const DeviceFacts& measured) try {
-  const OpEntry* entry = ops.find_if_known(winner.problem.op);
+bool lacks_the_default(const OpTable& ops, const Winner& winner, const DeviceFacts& measured) {
   const auto facts = device_of(winner, measured);
-  if (!entry || !facts) return false;
-  const Problem problem = entry->op.problem(winner.problem.dims, winner.problem.dtype);
-  const auto tiles = ops.default_tiles(problem, *facts);
+  if (!facts || !is_problem(ops, winner.problem)) return false;
+  const OpEntry& entry = ops.find(winner.problem.op);
+  const auto tiles = ops.default_tiles(entry.op.problem(winner.problem.dims, winner.problem.dtype), *facts);
   if (tiles.empty() || tiles.front().variant->name == winner.variant) return false;
   return !contains(winner.times, tiles.front().variant->name, &VariantTimes::variant);
-} catch (const InputError&) {  // dims that this program does not know
-  return false;
 }
 
 /// Needs no GPU. Returns whether the code of every winner is known and unchanged, its constraints hold, and
@@ -182,7 +186,7 @@ bool check_wisdom(const WisdomArguments& given) {
       untried.push_back(winners[i]);
     if (state < State::other_code) continue;
     all_hold = false;
-    if (!is_of_a_step && state != State::unknown) again.push_back(winners[i]);
+    if (!is_of_a_step && is_problem(ops, winners[i].problem)) again.push_back(winners[i]);
     print("{} {} {}: {}\n", winners[i].problem.key(), winners[i].variant, winners[i].config.str(),
           why.empty() ? kStates[static_cast<std::size_t>(state)] : why);
   }

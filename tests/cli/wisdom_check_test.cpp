@@ -71,6 +71,9 @@ TEST(WisdomCheck, WritesASweepOfWinnersFoundWithoutTheDefaultVariant) {
   Wisdom wisdom({"NVIDIA H200", "sm_90a", "", "", ""});
   wisdom.put(linear_winner(16, {"naive"}));
   wisdom.put(linear_winner(64, {"naive", "wgmma_streaming"}));
+  Winner gone = linear_winner(48, {"naive", "wgmma_streaming"});
+  gone.variant = "no_longer";
+  wisdom.put(gone);
   wisdom.put(
       winner_on({"NVIDIA H200", "sm_90a", "", "", ""}, 2, "block=256,rows=4,vec=8,cache_hint=none,pdl=1"));
   wisdom.save(folder / "wisdom.json");
@@ -85,6 +88,7 @@ TEST(WisdomCheck, WritesASweepOfWinnersFoundWithoutTheDefaultVariant) {
             "strategy: {name: guided, budget: 40}  # configurations of each problem\n"
             "ops:\n"
             "  - op: linear\n    dtypes: bf16\n    cache: cold\n    problems:\n"
+            "      - {tokens: 48, in: 3072, out: 3072}\n"
             "      - {tokens: 16, in: 3072, out: 3072}\n"
             "  - op: rms_norm\n    dtypes: bf16\n    cache: cold\n    problems:\n"
             "      - {tokens: 2, hidden: 4096}\n");
