@@ -65,6 +65,7 @@ const std::vector<Writer>& writers() {
        "wisdom export RESULTS/host/wisdom.json --format benchmark -o OUT",
        {},
        true},
+      {"wisdom check --output", "wisdom check RESULTS/old.json -o OUT", {}, true},
       {"wisdom watch --output", "wisdom watch RESULTS/host/wisdom.json -o OUT", {}, true},
       {"export-t4 --output", "export-t4 RESULTS/host/base.csv --problem hidden=8, -o OUT", {}, true},
       {"import-trace --output", "import-trace " + traces + " -o OUT", {}, true},
@@ -144,6 +145,10 @@ class OutputFiles : public ::testing::Test {
     ASSERT_EQ(tuned.code, 0) << tuned.text;
     fs::create_directories(results_ / "empty");
     fs::create_directories(results_ / "tools");
+    // Winners of other sources.
+    std::ofstream(results_ / "old.json")
+        << std::regex_replace(text_of(results_ / "host" / "wisdom.json"), std::regex("\"source_hash\": ?\"."),
+                              "\"source_hash\": \"_");
     // The row of a GPU for the traces, and an ncu that reads one kernel.
     std::string rows = text_of(results_ / "host" / "base.csv"), heading = rows.substr(0, rows.find('\n') + 1);
     std::ofstream(results_ / "tools" / "ncu")
