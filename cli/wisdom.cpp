@@ -139,20 +139,19 @@ Check checked(const OpTable& ops, const Compiler& compiler, const Winner& winner
   return {same_code ? State::same_code : State::other_code};
 }
 
-bool is_problem(const OpTable& ops, const Problem& problem) try {
-  ops.find(problem.op).op.problem(problem.dims, problem.dtype);
-  return true;
-} catch (const InputError&) {  // an op or dims that this program does not know
-  return false;
+/// The problem of a winner; empty if this program does not know its op or dims.
+std::optional<Problem> known_problem(const OpTable& ops, const Winner& winner) try {
+  return ops.find(winner.problem.op).op.problem(winner.problem.dims, winner.problem.dtype);
+} catch (const InputError&) {
+  return std::nullopt;
 }
 
-/// Whether the winner was found without the variant that its problem takes by default today: there is no time
-/// of it.
+/// Whether a winner has no time of the variant that is the default of its problem: its sweep did not try it.
 bool lacks_the_default(const OpTable& ops, const Winner& winner, const DeviceFacts& measured) {
   const auto facts = device_of(winner, measured);
-  if (!facts || !is_problem(ops, winner.problem)) return false;
-  const OpEntry& entry = ops.find(winner.problem.op);
-  const auto tiles = ops.default_tiles(entry.op.problem(winner.problem.dims, winner.problem.dtype), *facts);
+  const auto problem = known_problem(ops, winner);
+  if (!facts || !problem) return false;
+  const auto tiles = ops.default_tiles(*problem, *facts);
   if (tiles.empty() || tiles.front().variant->name == winner.variant) return false;
   return !contains(winner.times, tiles.front().variant->name, &VariantTimes::variant);
 }
@@ -161,7 +160,7 @@ bool lacks_the_default(const OpTable& ops, const Winner& winner, const DeviceFac
 /// its times are possible.
 bool check_wisdom(const WisdomArguments& given) {
   constexpr const char* kHeading =
-      "# Problems whose winners do not hold, or were found without their default variant.\n";
+      "# Problems whose winners do not hold, or have no time of their default variant.\n";
   std::optional<TextOutput> sweep;
   if (!given.sweep.path().empty())
     sweep = given.sweep.open(kind_that_begins("a sweep", {kHeading}), {given.file});
@@ -178,15 +177,15 @@ bool check_wisdom(const WisdomArguments& given) {
     checks[i] = checked(ops, compiler, winners[i], peaks.value_or(DeviceFacts{}), given.compile);
   });
   bool all_hold = true;
-  std::vector<Winner> again, untried;
+  std::vector<Winner> to_tune, without_default;
   for (std::size_t i = 0; i < winners.size(); ++i) {
     const auto& [state, why] = checks[i];
     const bool is_of_a_step = i >= wisdom.winners().size();
     if (!is_of_a_step && lacks_the_default(ops, winners[i], peaks.value_or(DeviceFacts{})))
-      untried.push_back(winners[i]);
+      without_default.push_back(winners[i]);
     if (state < State::other_code) continue;
     all_hold = false;
-    if (!is_of_a_step && is_problem(ops, winners[i].problem)) again.push_back(winners[i]);
+    if (!is_of_a_step && known_problem(ops, winners[i])) to_tune.push_back(winners[i]);
     print("{} {} {}: {}\n", winners[i].problem.key(), winners[i].variant, winners[i].config.str(),
           why.empty() ? kStates[static_cast<std::size_t>(state)] : why);
   }
@@ -194,12 +193,12 @@ bool check_wisdom(const WisdomArguments& given) {
   for (std::size_t i = 0; i < std::size(kStates); ++i)
     print("{} {} with {}", i == 0 ? "" : ",",
           std::ranges::count(checks, static_cast<State>(i), &Check::state), kStates[i]);
-  print("\n{} winners were found without the variant that is the default of their problem\n", untried.size());
-  again.insert(again.end(), untried.begin(), untried.end());
-  if (sweep && again.empty())
+  print("\n{} winners have no time of the default variant of their problem\n", without_default.size());
+  to_tune.insert(to_tune.end(), without_default.begin(), without_default.end());
+  if (sweep && to_tune.empty())
     print("'{}' is not written: no problem needs to be tuned again\n", given.sweep.path());
   else if (sweep)
-    sweep->write(to_sweep_text(again, kHeading));
+    sweep->write(to_sweep_text(to_tune, kHeading));
   return all_hold;
 }
 

@@ -61,7 +61,7 @@ std::string to_sweep_text(const std::vector<Winner>& winners, const std::string&
       problems.push_back(std::move(dims));
   }
   std::string text =
-      heading + "name: again\nstrategy: {name: guided, budget: 40}  # configurations of each problem\nops:\n";
+      heading + "name: retune\nstrategy: {name: guided, budget: 40}  # configurations of each problem\nops:\n";
   for (const auto& [before, problems] : items) {
     text += before;
     for (const std::string& dims : problems) text += fmt::format("      - {}\n", dims);

@@ -20,7 +20,8 @@ std::vector<StepWinner> steps_of(const OpTable& ops, const Wisdom& wisdom, const
 Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, const std::string& name,
                     const BenchOptions& options, std::vector<std::string>& left_out);
 
-/// A sweep, as YAML, that tunes the problems of `winners` again, each once and in its cache state.
+/// A sweep in YAML that tunes the problems of `winners` again, each once and in its cache state. `heading`:
+/// its first lines, comments.
 std::string to_sweep_text(const std::vector<Winner>& winners, const std::string& heading);
 
 /// Adds the steps of presets, and of checkpoints in these folders, with their recorded plans. The others are

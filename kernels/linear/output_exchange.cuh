@@ -1,14 +1,15 @@
 #pragma once
-// Stores outputs in segments of 128 bytes, or 64 where gate and up share m64 tiles. Of a token a warp has
-// only 16 of the 64 outputs of an m64 tile, or 8 of 32: half a sector. So the warps of a warpgroup exchange
-// vectors of 8 outputs through shared memory, each in bytes of the last stage that no other warp reads.
+// Stores of 128 contiguous bytes of a token, or 64 where gate and up share m64 tiles. The accumulators of a
+// warp have 16 of the 64 outputs of an m64 tile, or 8 of 32, which is half a sector. So the warps of a
+// warpgroup exchange vectors of 8 outputs through shared memory, over weights of the last stage that only
+// they read.
 #include "kernels/common/barrier.cuh"
 #include "kernels/linear/streaming_epilogue.cuh"
 
 namespace warptune {
 
-/// S: as in streaming_wgmma.cuh, with weights(stage, m64 tile, warp, half, split): the weights in a stage of
-/// half of a warp's rows, 512 bytes and more.
+/// S: as in streaming_wgmma.cuh, with weights(stage, m64 tile, warp, half, split): the address of the weights
+/// of half of a warp's rows in a stage, at least 512 bytes.
 template <class S>
 class OutputExchange {
  public:
@@ -20,12 +21,12 @@ class OutputExchange {
   __device__ __forceinline__ void load(int m) {
     if (const int o = epilogue_.tile_out + output(m); o < S::kOut) rms_.load(epilogue_.args, o);
   }
-  /// Stores the warpgroup's m64 tile `m`. `stage`: the last, whose weights this warp needs no more.
+  /// Stores the warpgroup's m64 tile `m`, over the weights of `stage`, which this warp has read.
   template <class Residual>
   __device__ __forceinline__ void store(const float (&sum)[S::kN / 2], const Residual& residual, int m,
                                         unsigned char* stage) const {
     const int first = tile(m) * S::kTileOutputs + warp() * kWarpOutputs;
-    // Warps without outputs have read weights of another, the others only their own.
+    // A warp without outputs reads the weights of another warp; the others read their own only.
     if constexpr (S::kOutputs % S::kTileOutputs != 0)
       synchronize();
     else
@@ -35,12 +36,12 @@ class OutputExchange {
       const int half = v % 2;
       if (v > 0 && half == 0) synchronize();  // all have read the last two
       if (first < S::kOutputs)                // else there are no weights
-        *place(stage, m, warp(), half, epilogue_.lane) = make_uint4(y[0], y[1], y[2], y[3]);
+        *vector_address(stage, m, warp(), half, epilogue_.lane) = make_uint4(y[0], y[1], y[2], y[3]);
       if (half == 0 && v + 1 < kVectors) return;
       synchronize();
 #pragma unroll
       for (int i = 0; i <= half; ++i) {
-        const uint4 other = *place(stage, m, vector() / kWarpVectors, i, source_lane());
+        const uint4 other = *vector_address(stage, m, vector() / kWarpVectors, i, source_lane());
         store_vector({other.x, other.y, other.z, other.w}, (v - half + i) * kVectorTokens + token(), m);
       }
     };
@@ -51,8 +52,8 @@ class OutputExchange {
   }
 
  private:
-  /// Of an m64 tile: vectors of a token, those of them that a warp has, and the tokens of a vector of each
-  /// lane of the warpgroup.
+  /// Vectors of a token in an m64 tile, those of one warp, and the tokens whose vectors the 128 lanes of the
+  /// warpgroup hold at a time.
   static constexpr int kTokenVectors = S::kTileOutputs / 8, kWarpVectors = kTokenVectors / 4,
                        kWarpOutputs = 8 * kWarpVectors, kVectorTokens = 128 / kTokenVectors,
                        kVectors = ceil_div(S::kN, kVectorTokens);
@@ -65,15 +66,16 @@ class OutputExchange {
   /// What this lane stores: a token among kVectorTokens, and one of its vectors.
   static __device__ __forceinline__ int token() { return thread() / kTokenVectors; }
   static __device__ __forceinline__ int vector() { return thread() % kTokenVectors; }
-  /// The lane that has made it.
+  /// The lane whose accumulators hold that vector.
   static __device__ __forceinline__ int source_lane() {
     return token() % 8 * 4 + token() / 8 * kWarpVectors + vector() % kWarpVectors;
   }
   __device__ __forceinline__ int tile(int m) const { return index_ + m * S::kWarpgroupsM; }
   __device__ __forceinline__ int output(int m) const { return tile(m) * S::kTileOutputs + vector() * 8; }
 
-  /// Where a warp keeps the vector of a lane. Their order avoids bank conflicts of reads.
-  __device__ __forceinline__ uint4* place(unsigned char* stage, int m, int warp, int half, int lane) const {
+  /// The address of the vector of a lane of a warp. Their order avoids bank conflicts of reads.
+  __device__ __forceinline__ uint4* vector_address(unsigned char* stage, int m, int warp, int half,
+                                                   int lane) const {
     return reinterpret_cast<uint4*>(S::weights(stage, tile(m), warp, half, split_)) +
            (lane ^ warp * kWarpVectors);
   }

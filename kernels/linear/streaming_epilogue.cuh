@@ -125,8 +125,8 @@ struct StreamingEpilogue {
     }
   }
 
-  /// Of an m64 tile that gate and up share: a warp has 8 outputs. Vector v of a lane is that of token
-  /// 32 * v + lane % 4 * 8 + lane / 4.
+  /// The same where gate and up share an m64 tile, of which a warp has 8 outputs: vector v of a lane belongs
+  /// to token 32 * v + lane % 4 * 8 + lane / 4.
   template <class F>
   __device__ __forceinline__ void for_each_swiglu_vector(const float (&sum)[S::kN / 2], const F& f) const {
 #pragma unroll

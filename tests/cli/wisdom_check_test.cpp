@@ -66,8 +66,8 @@ Winner linear_winner(std::int64_t tokens, const std::vector<std::string>& timed)
   return w;
 }
 
-TEST(WisdomCheck, WritesASweepOfWinnersFoundWithoutTheDefaultVariant) {
-  const auto folder = testing::fresh_folder("wisdom_again");
+TEST(WisdomCheck, WritesASweepOfWinnersWithoutATimeOfTheDefaultVariant) {
+  const auto folder = testing::fresh_folder("wisdom_retune");
   Wisdom wisdom({"NVIDIA H200", "sm_90a", "", "", ""});
   wisdom.put(linear_winner(16, {"naive"}));
   wisdom.put(linear_winner(64, {"naive", "wgmma_streaming"}));
@@ -78,13 +78,12 @@ TEST(WisdomCheck, WritesASweepOfWinnersFoundWithoutTheDefaultVariant) {
       winner_on({"NVIDIA H200", "sm_90a", "", "", ""}, 2, "block=256,rows=4,vec=8,cache_hint=none,pdl=1"));
   wisdom.save(folder / "wisdom.json");
   const std::string check = "wisdom check " + (folder / "wisdom.json").string();
-  const Ended ended = run(check + " -o " + (folder / "again.yaml").string());
+  const Ended ended = run(check + " -o " + (folder / "retune.yaml").string());
   EXPECT_EQ(ended.code, 1) << "a constraint is broken";
-  EXPECT_TRUE(testing::has(ended, "\n1 winners were found without the variant that is the default "))
-      << ended.text;
-  EXPECT_EQ(testing::text_of(folder / "again.yaml"),
-            "# Problems whose winners do not hold, or were found without their default variant.\n"
-            "name: again\n"
+  EXPECT_TRUE(testing::has(ended, "\n1 winners have no time of the default variant ")) << ended.text;
+  EXPECT_EQ(testing::text_of(folder / "retune.yaml"),
+            "# Problems whose winners do not hold, or have no time of their default variant.\n"
+            "name: retune\n"
             "strategy: {name: guided, budget: 40}  # configurations of each problem\n"
             "ops:\n"
             "  - op: linear\n    dtypes: bf16\n    cache: cold\n    problems:\n"
@@ -92,20 +91,20 @@ TEST(WisdomCheck, WritesASweepOfWinnersFoundWithoutTheDefaultVariant) {
             "      - {tokens: 16, in: 3072, out: 3072}\n"
             "  - op: rms_norm\n    dtypes: bf16\n    cache: cold\n    problems:\n"
             "      - {tokens: 2, hidden: 4096}\n");
-  const Ended planned = run("tune " + (folder / "again.yaml").string() + " --dry-run --arch sm_90a");
+  const Ended planned = run("tune " + (folder / "retune.yaml").string() + " --dry-run --arch sm_90a");
   EXPECT_EQ(planned.code, 0) << planned.text;
 }
 
 TEST(WisdomCheck, WritesNoSweepWhereNothingIsToBeTunedAgain) {
-  const auto folder = testing::fresh_folder("wisdom_again");
+  const auto folder = testing::fresh_folder("wisdom_retune");
   Wisdom wisdom({"NVIDIA H200", "sm_90a", "", "", ""});
   wisdom.put(linear_winner(64, {"naive", "wgmma_streaming"}));
   wisdom.save(folder / "wisdom.json");
   const Ended ended =
-      run("wisdom check " + (folder / "wisdom.json").string() + " -o " + (folder / "again.yaml").string());
+      run("wisdom check " + (folder / "wisdom.json").string() + " -o " + (folder / "retune.yaml").string());
   EXPECT_EQ(ended.code, 0) << ended.text;
   EXPECT_TRUE(testing::has(ended, " is not written: no problem needs to be tuned again\n")) << ended.text;
-  EXPECT_FALSE(std::filesystem::exists(folder / "again.yaml"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "retune.yaml"));
   const Ended input =
       run("wisdom check " + (folder / "wisdom.json").string() + " -o " + (folder / "wisdom.json").string());
   EXPECT_EQ(input.code, 2) << input.text;

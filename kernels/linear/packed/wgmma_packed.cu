@@ -94,7 +94,8 @@ struct PackedWgmma {
     const int at = kMatrices == 2 ? 4 * tile + warp : 8 * tile + 2 * warp + half;
     return kOutputs % kTileOutputs == 0 ? at : min_of(at, kMatrixSlots - 1);
   }
-  /// The weights of these eight rows in a stage, from the columns of warpgroup `split` of kWarpgroupsK on.
+  /// The address of the weights of these eight rows in a stage, in the columns of warpgroup `split` of
+  /// kWarpgroupsK.
   static __device__ __forceinline__ unsigned char* weights(unsigned char* stage, int tile, int warp, int half,
                                                            int split) {
     return stage + kWeightOffset + (matrix(half) * kMatrixSlots + slot(tile, warp, half)) * kSlotBytes +
@@ -270,8 +271,8 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
     if (produces) {
       producer.template load_rest<kLatePrefetch>();
     } else if constexpr (S::kRmsScale) {
-      // Of the tokens whose sums this block adds. (wgmma_streaming has compute_scales() until its winners are
-      // timed anew.)
+      // A block needs the scales of the tokens that its splits own. (wgmma_streaming has compute_scales()
+      // until its winners are timed anew.)
       constexpr int kOwned = SplitKReduction<S>::kOwners > 1 ? S::kN / kClusterK : S::kN;
       const int begin = producer.work.rank_k * kOwned;
       compute_token_scales<kTokens, kIn, S::kScaleWarps>(args.squares, args.eps, scales_of<S>(shared),

@@ -75,8 +75,8 @@ class PackedMainloop {
   }
   __device__ __forceinline__ const typename S::Schedule& work() const { return consumer_.work; }
 
-  /// Batch i of a stage belongs to an m64 tile and is the part `part` of a block. Blocks are
-  /// those of this warpgroup, which has the kWarpgroupsK-th part of a stage.
+  /// Batch i of a stage belongs to an m64 tile and is the part `part` of a block. Blocks are those of this
+  /// warpgroup, which has the kWarpgroupsK-th part of a stage.
   static constexpr __device__ __forceinline__ int tile(int i) { return i / S::kBlockBatches % S::kSubtiles; }
   static constexpr __device__ __forceinline__ int block(int i) { return i / S::kBlockBatches / S::kSubtiles; }
   static constexpr __device__ __forceinline__ int part(int i) { return i % S::kBlockBatches; }
