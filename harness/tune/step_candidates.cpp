@@ -125,11 +125,17 @@ std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, c
   PlanChooser chooser(ops, facts, {.wisdom = wisdom, .has_wisdom = true});
   const StepSpec& spec = item.spec;
   const std::int64_t contexts[] = {spec.context};
+  const StepWinner* recorded = wisdom.step_on(step_problem(spec), facts.name);
   for (Problem& problem : decode_problems(ops, spec.model, spec.dtype, spec.batch, contexts, spec.kv)) {
     const OpEntry& op = ops.find(problem.op);
     SearchedPart part;
     auto all = candidates(chooser, problem, static_cast<std::size_t>(item.candidates));
     add_step_values(all, problem, facts);
+    if (const StepPlan* plan = recorded ? recorded->plans.find(problem) : nullptr)
+      if (const Variant* variant = op.find_variant(plan->variant);
+          variant && !contains(all, PlanCandidate(variant, plan->config)) &&
+          !why_unfit(*variant, problem, plan->config, facts))
+        all.emplace_back(variant, plan->config);
     for (const auto& [variant, config] : all)
       part.plans.push_back({.problem = problem,
                             .variant = variant->name,
@@ -146,6 +152,21 @@ std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, c
   parts.insert(parts.begin(), std::make_move_iterator(options.begin()),
                std::make_move_iterator(options.end()));
   return parts;
+}
+
+Picks picks_of(const StepPlans& step, const std::vector<SearchedPart>& parts, Picks start) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const SearchedPart& part = parts[i];
+    if (!part.option.empty()) {
+      const auto value = step.options.get(part.option, static_cast<std::int64_t>(start[i]));
+      start[i] = static_cast<std::size_t>(value);
+    } else if (const StepPlan* plan = step.find(part.problem)) {
+      const auto same = [&](const StepPlan& p) { return p.str() == plan->str(); };
+      if (const auto at = std::ranges::find_if(part.plans, same); at != part.plans.end())
+        start[i] = static_cast<std::size_t>(at - part.plans.begin());
+    }
+  }
+  return start;
 }
 
 StepPlans assembled(const std::vector<SearchedPart>& parts, const Picks& picks, bool options) {

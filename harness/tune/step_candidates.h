@@ -39,11 +39,15 @@ bool are_neighbors(const OpEntry& op, const StepPlan& a, const StepPlan& b);
 bool is_worth_trying(const FusionOption& option, std::span<const SearchedPart> parts);
 
 /// All parts of a step, first the options that are worth a trial. The candidates of a problem are the plan
-/// that decode uses and the fastest recorded ones of the wisdom that compile, `item.candidates` in all, each
-/// with the other values of its step-only parameters. They are compiled on `jobs` threads, so that the worker
-/// finds their machine code in the cache.
+/// that decode uses without a tuned step and the fastest recorded ones of the wisdom that compile,
+/// `item.candidates` in all, each with the other values of its step-only parameters, and the plan that the
+/// wisdom has for this step. They are compiled on `jobs` threads, so that the worker finds their machine code
+/// in the cache.
 std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, const Wisdom& wisdom,
                                      const DeviceFacts& facts, const Compiler& compiler, int jobs);
+
+/// The picks of the options and plans of `step`; `start` for parts that it lacks.
+Picks picks_of(const StepPlans& step, const std::vector<SearchedPart>& parts, Picks start);
 
 /// The step with these picks. `options`: with its options too; else the model chooses them.
 StepPlans assembled(const std::vector<SearchedPart>& parts, const Picks& picks, bool options);

@@ -25,9 +25,9 @@ namespace {
 
 constexpr int kStepRounds = 21, kFinalRounds = 61;  // replays of each of two steps
 
-// The variants of rows of the step itself, beside kStepPlans: with the winners of its ops alone, and with
-// another option.
-constexpr const char *kAlone = "alone", *kOptions = "options";
+// The variants of rows of the step itself, beside kStepPlans: with the winners of its ops alone, with the
+// plans that the wisdom had for it, and with another option.
+constexpr const char *kAlone = "alone", *kRecorded = "recorded", *kOptions = "options";
 
 bool is_timed(const Measurement& m) { return m.status == Status::ok && m.time_us > 0; }
 
@@ -49,7 +49,7 @@ class WorkerTimer : public StepTimer {
         limit_(limit),
         step_(step_problem(item.spec)) {
     Stamps stamps;
-    for (const char* variant : {kAlone, kOptions, kStepPlans})
+    for (const char* variant : {kAlone, kRecorded, kOptions, kStepPlans})
       stamps[stamp_name(step_.key(), kStepCache, variant)] = stamp;
     for (const SearchedPart& part : parts)
       for (const StepPlan& plan : part.plans)
@@ -71,17 +71,18 @@ class WorkerTimer : public StepTimer {
   }
 
   StepTrial time(const Picks& incumbent, const Picks& candidate) override {
-    StepTimes times = measure(assembled(parts_, incumbent, true), assembled(parts_, candidate, true),
-                              kStepRounds, 1 - kSameStep);
-    problems_[options_of(candidate)] = {times.problems.begin(), times.problems.end()};
-    if (is_timed(times.candidate))
-      times.candidate.detail = fmt::format("{:.4f} ({:.4f} to {:.4f}) of the step's time so far",
-                                           times.ratio.median, times.ratio.low, times.ratio.high);
+    const StepTimes times = compare(incumbent, candidate);
     for (std::size_t i = 0; i < parts_.size(); ++i)
       if (incumbent[i] != candidate[i]) write(i, candidate[i], times.candidate);
     return trial_of(times);
   }
 
+  /// Times recorded plans, interleaved with the first ones.
+  StepTrial time_recorded(const Picks& start, const Picks& recorded) {
+    const StepTimes times = compare(start, recorded);
+    write(step_, kRecorded, assembled(parts_, recorded, true).options, times.candidate);
+    return trial_of(times);
+  }
   /// Times the plans that won, interleaved with the first ones.
   StepTimes compare_with_start(const Picks& start, const Picks& picks) {
     return measure(assembled(parts_, start, true), assembled(parts_, picks, true), kFinalRounds);
@@ -124,6 +125,15 @@ class WorkerTimer : public StepTimer {
   const RunInfo& run() const { return run_; }
 
  private:
+  StepTimes compare(const Picks& incumbent, const Picks& candidate) {
+    StepTimes times = measure(assembled(parts_, incumbent, true), assembled(parts_, candidate, true),
+                              kStepRounds, 1 - kSameStep);
+    problems_[options_of(candidate)] = {times.problems.begin(), times.problems.end()};
+    if (is_timed(times.candidate))
+      times.candidate.detail = fmt::format("{:.4f} ({:.4f} to {:.4f}) of the step's time so far",
+                                           times.ratio.median, times.ratio.low, times.ratio.high);
+    return times;
+  }
   /// The picks of the options: they decide what problems the step solves.
   Picks options_of(const Picks& picks) const {
     Picks options;
@@ -294,10 +304,10 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   spent -= worker_.stages();
   const std::string stamp = search_stamp(parts, item.spec);
   const KnownRow* known = store_.later(key_of(step_row(facts, step, ""), stamp));
-  if (const StepWinner* winner = wisdom.step_on(step, facts.name);
-      known && known->measurement.sampling == SamplingClass::finalist && winner) {
+  const StepWinner* recorded = wisdom.step_on(step, facts.name);
+  if (known && known->measurement.sampling == SamplingClass::finalist && recorded) {
     print(options_.log, "{}: {:.1f} us, from an earlier run with the same candidates\n", step.key(),
-          winner->time_us);
+          recorded->time_us);
     return true;
   }
 
@@ -313,7 +323,9 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   }
   std::vector<std::size_t> sizes;
   for (const SearchedPart& part : parts) sizes.push_back(part.size());
-  const StepSearch search = search_step(timer, sizes, start);
+  Picks first = recorded ? picks_of(recorded->plans, parts, start) : start;
+  if (first != start && !is_faster(timer.time_recorded(start, first))) first = start;
+  const StepSearch search = search_step(timer, sizes, first);
   const StepTimes last = timer.compare_with_start(start, search.picks);
   const bool compared = is_timed(last.candidate), stays = !is_faster(trial_of(last));
   const Picks& best = stays ? start : search.picks;

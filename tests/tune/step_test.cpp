@@ -52,8 +52,8 @@ class StepSweep : public ::testing::Test {
     known.put(winner);
     known.save(wisdom());
   }
-  testing::Rows step_rows() const {
-    testing::Rows rows = read_csv(folder_ / "host" / "steps.csv");
+  testing::Rows step_rows(const char* csv = "steps.csv") const {
+    testing::Rows rows = read_csv(folder_ / "host" / csv);
     std::erase_if(rows, [](const auto& row) { return !is_step_row(row); });
     return rows;
   }
@@ -147,6 +147,27 @@ TEST_F(StepSweep, AFinishedStepIsNotSearchedAgain) {
   ASSERT_EQ(tune().code, 0);
   EXPECT_GT(step_rows().size(), rows);
   EXPECT_EQ(Wisdom::load(wisdom()).steps().size(), 1u);
+}
+
+TEST_F(StepSweep, ASearchTriesTheRecordedPlansOfItsStepFirst) {
+  ASSERT_EQ(tune().code, 0);
+  Wisdom known = Wisdom::load(wisdom());
+  StepWinner step = known.steps().front();
+  for (StepPlan& plan : step.plans.plans)
+    if (plan.problem.op == "embedding") {
+      const bool is_naive = known.exact(plan.problem)->variant == "host_naive";
+      plan.variant = is_naive ? "host_threaded" : "host_naive";
+      plan.config = is_naive ? Config({{"threads", 2}}) : Config();
+    }
+  known.put(step);
+  known.save(wisdom());
+  const Ended tuned = tune("--fresh");
+  ASSERT_EQ(tuned.code, 0) << tuned.text;
+  const auto rows = step_rows("steps.2.csv");
+  const auto recorded = std::ranges::find(rows, "recorded", [](const auto& r) { return r.at("variant"); });
+  ASSERT_NE(recorded, rows.end());
+  EXPECT_EQ(recorded->at("status"), "ok") << recorded->at("detail");
+  EXPECT_NE(recorded->at("detail").find(" of the step's time so far"), std::string::npos);
 }
 
 TEST_F(StepSweep, ABudgetBeginsWithWhatTakesTheTimeAndTheSameCommandGoesOn) {
