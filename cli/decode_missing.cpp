@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr double kDefaultSeconds = 0.3;  // GPU time per problem
 
-/// The problems of the run, without those of a step that was tuned as a whole.
+/// The problems of the run, without those of a step that was tuned as a whole and those with a plan of a near
+/// step.
 std::vector<Problem> problems_of(const OpTable& ops, const ModelConfig& config, DType dtype,
                                  const KvFormat& kv, const Prompts& prompts, const Lengths& lengths,
                                  PlanChooser& chooser) {
@@ -34,9 +35,11 @@ std::vector<Problem> problems_of(const OpTable& ops, const ModelConfig& config, 
   contexts.push_back(lengths.longest_context());
   for (const std::int64_t context : distinct_buckets(contexts)) {
     chooser.enter_step(step_problem(config, dtype, batch, context, kv));
-    if (!chooser.step())
-      std::ranges::move(decode_problems(ops, config, dtype, batch, std::span(&context, 1), kv),
-                        std::back_inserter(problems));
+    const StepPlans* step = chooser.step();
+    if (!step || chooser.is_near_step())
+      std::ranges::copy_if(decode_problems(ops, config, dtype, batch, std::span(&context, 1), kv),
+                           std::back_inserter(problems),
+                           [&](const Problem& problem) { return !step || !step->find(problem); });
     chooser.leave_step();
   }
   return problems;

@@ -61,7 +61,7 @@ std::vector<Problem> ExportChooser::add_step(const Problem& step) {
   std::vector<Problem> problems;
   if (const std::string why = chooser_.enter_step(step); !why.empty())
     lost_steps_.push_back(fmt::format("{}: {}", step.key(), why));
-  if (chooser_.step())
+  if (chooser_.step() && !chooser_.is_near_step())
     for (const StepPlan& plan : chooser_.step()->plans) {
       problems.push_back(plan.problem);
       steps_.try_emplace(plan.problem.key(), step);

@@ -75,9 +75,9 @@ std::string PlanBook::plan_set() const {
     return fmt::format("overrides-{:08x}", fnv_of(text));
   }
   if (chooser_.options().naive) return "naive";
-  const std::size_t of_step = count(PlanSource::step), exact = of_step + count(PlanSource::exact),
-                    other = made_.size() - exact;
-  const char* const tuned = of_step > 0 ? "step" : "tuned";
+  const std::size_t of_step = count(PlanSource::step), of_near_step = count(PlanSource::near_step),
+                    exact = of_step + of_near_step + count(PlanSource::exact), other = made_.size() - exact;
+  const char* const tuned = of_near_step > 0 ? "near_step" : of_step > 0 ? "step" : "tuned";
   if (other == 0) return exact > 0 ? tuned : "default";
   if (other == count(PlanSource::fallback) && exact == 0) return "default";
   std::vector<std::string> parts;
@@ -97,6 +97,7 @@ std::string PlanBook::plan_sources() const {
   };
   add(PlanSource::overridden, "overrides");
   add(PlanSource::step, "tuned in the step");
+  add(PlanSource::near_step, "of a near step");
   add(PlanSource::exact, "exact");
   add(PlanSource::nearest, "nearest");
   add(PlanSource::fallback, chooser_.options().naive ? "naive" : "default");

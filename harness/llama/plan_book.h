@@ -44,9 +44,9 @@ class PlanBook {
   /// The sources of the plans made so far, without quiet ones: "tuned" if all are winners of their own
   /// problems, "tuned+7near+2default" if some are, "7near+2default" if none is, "default" if none
   /// comes from the wisdom; "naive"; or "overrides-" and a hash of the overrides. "step" instead of "tuned"
-  /// where plans are those of a step that was tuned as a whole.
+  /// where plans are those of a step that was tuned as a whole, "near_step" where some are of a near one.
   std::string plan_set() const;
-  /// The number of plans by source: "9 tuned in the step, 3 exact, 8 nearest, 1 default".
+  /// The number of plans by source: "9 tuned in the step, 4 of a near step, 3 exact, 8 nearest, 1 default".
   std::string plan_sources() const;
   /// 16 hex digits: equal for the same plans of the same problems, in every process.
   std::string plan_hash() const;

@@ -13,7 +13,8 @@
 namespace warptune {
 
 std::string_view name_of(PlanSource source) {
-  static constexpr std::string_view kNames[] = {"override", "step", "exact", "nearest", "default"};
+  static constexpr std::string_view kNames[] = {"override", "step",    "near_step",
+                                                "exact",    "nearest", "default"};
   return kNames[static_cast<std::size_t>(source)];
 }
 
@@ -104,7 +105,7 @@ class PlanChooser::Policies {
     const StepPlan* plan = chooser_.step_ ? chooser_.step_->find(problem_) : nullptr;
     return plan && take({.variant = &chooser_.ops_.find(problem_.op).variant(plan->variant),
                          .config = plan->config,
-                         .source = PlanSource::step});
+                         .source = chooser_.is_near_step_ ? PlanSource::near_step : PlanSource::step});
   }
 
   /// Offers a winner if it is still valid.
@@ -191,12 +192,14 @@ PlanChooser::PlanChooser(const OpTable& ops, const DeviceFacts& facts, PlanOptio
 
 std::string PlanChooser::enter_step(const Problem& step) {
   step_ = fixed_step_ ? &*fixed_step_ : nullptr;
+  is_near_step_ = false;
   if (step_) return {};
   std::string why;
-  if (const StepWinner* winner = tuned_.step(step, why)) step_ = &winner->plans;
-  if (why.empty()) return {};
-  why = "the plans that were tuned in the step are not used: " + why;
-  tell(step, why);
+  if (const StepWinner* winner = tuned_.step(step, why)) {
+    step_ = &winner->plans;
+    is_near_step_ = !(winner->step == step);
+  }
+  if (!why.empty()) tell(step, why);
   return why;
 }
 

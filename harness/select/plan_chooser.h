@@ -34,13 +34,16 @@ class PlanChooser {
   /// only one side is measured, that side wins.
   bool prefers(std::span<const Problem> some, std::span<const Problem> others) const;
   /// From here on choose() prefers the plans of this step: those of fix_step(), else those of the step's
-  /// winner in the wisdom if all of them may be used. Returns why a winner's may not be used, else nothing.
+  /// winner in the wisdom, or of a near step (TunedPlans::step()), if all of them may be used. Returns why a
+  /// winner's may not be used, else nothing.
   std::string enter_step(const Problem& step);
   void leave_step() { step_ = nullptr; }
   /// Every step takes these plans, whatever the wisdom holds: for a search of the best ones.
   void fix_step(StepPlans plans) { fixed_step_ = std::move(plans); }
   /// The plans of the entered step, or nullptr.
   const StepPlans* step() const { return step_; }
+  /// Whether they are of a step with another context: its attention is another problem.
+  bool is_near_step() const { return step_ && is_near_step_; }
   /// Whether the problem has a plan that was measured for it: one of the entered step, or its winner.
   bool is_tuned(const Problem& problem) const {
     return (step_ && step_->find(problem)) || tuned_.tuned_us(problem);
@@ -69,6 +72,7 @@ class PlanChooser {
   const PlanOptions options_;
   const TunedPlans tuned_;
   const StepPlans* step_ = nullptr;
+  bool is_near_step_ = false;
   std::optional<StepPlans> fixed_step_;
   std::set<std::string> told_;
   std::map<std::size_t, std::string> refused_because_;

@@ -29,8 +29,8 @@ PlanOverride parse_plan_override(const OpTable& ops, const std::string& text);
 std::string quoted(std::string_view variant, const Config& config);
 
 /// The policy that a plan comes from (PlanChooser::Policies).
-enum class PlanSource { overridden, step, exact, nearest, fallback };
-/// "override", "step", "exact", "nearest" or "default".
+enum class PlanSource { overridden, step, near_step, exact, nearest, fallback };
+/// "override", "step", "near_step", "exact", "nearest" or "default".
 std::string_view name_of(PlanSource source);
 
 struct PlanOptions {
@@ -85,8 +85,9 @@ class TunedPlans {
   /// Whether a winner may be used here.
   Judgement judged(const Winner& winner) const;
 
-  /// The winner of a model step on this device, else on this architecture, if all of its plans may be used;
-  /// else nullptr, and `why` says why one may not be.
+  /// The winner of a model step on this device, else on this architecture, else of the same step at the
+  /// nearest context, which differs by a factor of at most 8, if all of its plans may be used; else nullptr,
+  /// and `why` says why one may not be.
   const StepWinner* step(const Problem& step, std::string& why) const;
   /// The `count` fastest recorded configurations of the problem, or of the nearest one, that may be used
   /// here: the winner, then the configurations that tied with it and the others of its search, fastest first.

@@ -109,6 +109,31 @@ TEST_F(Chosen, ThePlanOfTheStepBeforeTheWinner) {
   EXPECT_FALSE(config_in(options, step) == pipelined(8));
 }
 
+TEST_F(Chosen, ThePlanOfAStepWithANearContext) {
+  const auto step = [](std::int64_t batch, std::int64_t context) {
+    return Problem{kStepOp, {{"batch", batch}, {"context", context}}, DType::bf16};
+  };
+  Wisdom wisdom = with_step(step(16, 512), problem_);
+  StepWinner farther = wisdom.steps().front();
+  farther.step = step(16, 8192);
+  farther.plans.plans[0].config = pipelined(1);
+  wisdom.put(farther);
+  PlanChooser chooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true});
+  const auto entered = [&](std::int64_t batch, std::int64_t context) {
+    chooser.enter_step(step(batch, context));
+    PlanChoice choice;
+    chooser.choose(problem_, false, [&](const PlanChoice& offered) { return choice = offered, true; });
+    EXPECT_EQ(chooser.is_near_step(), choice.source == PlanSource::near_step);
+    return std::pair(choice.source, choice.config);
+  };
+  EXPECT_EQ(entered(16, 512), std::pair(PlanSource::step, pipelined(8)));
+  EXPECT_EQ(entered(16, 1024), std::pair(PlanSource::near_step, pipelined(8)));
+  EXPECT_EQ(entered(16, 64), std::pair(PlanSource::near_step, pipelined(8)));
+  EXPECT_EQ(entered(16, 4096), std::pair(PlanSource::near_step, pipelined(1))) << "a factor of 2, not of 8";
+  EXPECT_EQ(entered(16, 32).first, PlanSource::exact) << "a factor of 16";
+  EXPECT_EQ(entered(8, 512).first, PlanSource::exact) << "another batch";
+}
+
 TEST_F(Chosen, TheFastestRecordedConfigurationsBeginWithTheWinner) {
   Wisdom wisdom;
   Winner winner = timed(

@@ -30,9 +30,9 @@ class StepSweep : public ::testing::Test {
     return run_shell(before + " {} tune " + (folder_ / "steps.yaml").string() + " --out " + folder_.string() +
                      " " + more);
   }
-  Ended decode(const std::string& more = "") {
+  Ended decode(const std::string& more = "", int prompt_len = 20) {
     return run_shell("{} decode --device host --dtype fp32 --out " + folder_.string() + " --model " + model_ +
-                     " --prompt-len 20 --steps 4 " + more);
+                     " --prompt-len " + std::to_string(prompt_len) + " --steps 4 " + more);
   }
   /// The wisdom without winners of steps: the same command then searches them again.
   Wisdom wisdom_of_ops() const {
@@ -111,6 +111,17 @@ TEST_F(StepSweep, EndsInTheStepAndDecodeTakesItsPlans) {
   const Ended shown = run_shell("{} wisdom show " + wisdom().string());
   EXPECT_NE(shown.text.find(key + ": "), std::string::npos) << shown.text;
   EXPECT_EQ(run_shell("{} wisdom check " + wisdom().string()).code, 0);
+}
+
+TEST_F(StepSweep, AStepWithANearContextTakesThePlansThatDoNotDependOnIt) {
+  ASSERT_EQ(tune().code, 0);
+  const Ended near = decode("", 100);
+  ASSERT_EQ(near.code, 0) << near.text;
+  EXPECT_NE(near.text.find(" of a near step"), std::string::npos) << near.text;
+  EXPECT_NE(near.text.find("plans: near_step"), std::string::npos) << near.text;
+  EXPECT_EQ(near.text.find("tuned in the step"), std::string::npos) << near.text;
+  const Ended forced = decode("--baseline naive", 100);
+  EXPECT_EQ(forced.text.find("near step"), std::string::npos) << forced.text;
 }
 
 TEST_F(StepSweep, AStepOnQuantizedWeightsHasItsOwnPlans) {
