@@ -16,6 +16,7 @@
 #include "harness/core/print.h"
 #include "harness/core/stopwatch.h"
 #include "harness/llama/checkpoint.h"
+#include "harness/llama/fusion_choice.h"
 #include "harness/llama/layer_dump.h"
 #include "harness/llama/memory_need.h"
 #include "harness/llama/model_problems.h"

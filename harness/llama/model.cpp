@@ -9,6 +9,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/lookup.h"
+#include "harness/llama/fusion_choice.h"
 #include "harness/llama/step_problem.h"
 #include "kernels/advance/args.h"
 #include "kernels/argmax/args.h"
@@ -36,24 +37,6 @@ ModelOptions completed(const ModelConfig& config, ModelOptions options) {
 }
 
 }  // namespace
-
-void expect_possible_fusions(const FusionChoice& fuse, const ModelProblems& problems,
-                             const ModelConfig& config, DType dtype) {
-  const int ranks = config.shard.ranks;
-  for (const auto& [wanted, flag] : {std::pair{fuse.norm, "--fuse-norm"}, {fuse.split_norm, "--split-norm"}})
-    if (wanted.value_or(false) && !problems.can_fuse_norm())
-      throw InputError("{} on needs one rank: {} ranks add the residual in their exchange", flag, ranks);
-  if (fuse.argmax.value_or(false) && !problems.can_fuse_argmax())
-    throw InputError("--fuse-argmax on needs the whole vocabulary; {} ranks split that of {}", ranks,
-                     config.name);
-  if (fuse.split_norm.value_or(false) && dtype == DType::fp16)
-    throw InputError("--split-norm on needs bf16 or fp32: x times the norm's weight may exceed fp16");
-  if (fuse.split_norm.value_or(false) && !problems.can_split_norm())
-    throw InputError("--split-norm on needs a hidden size that is a multiple of {}; that of {} is {}",
-                     kSquaresGroup, config.name, config.hidden);
-  if (fuse.swiglu.value_or(false) && !problems.can_fuse_swiglu())
-    throw InputError("--fuse-swiglu on needs gate and up without a bias; {} has biases", config.name);
-}
 
 Model::Model(Device& device, const ModelConfig& config, const Weights& weights, PlanBook& book,
              ModelOptions options)
@@ -138,44 +121,20 @@ std::vector<Call> Model::tail(const Fusion& fusion) const {
 }
 
 Fusion Model::fusion_for(std::int64_t context) const {
+  const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
+  expect_possible_fusions(options_.fuse, problems, config_, weights_.dtype);
   FusionChoice wanted = options_.fuse;
   for (std::size_t i = 0; i < kFusionOptions.size(); ++i)
     if (std::optional<bool>& flag = *wanted.all()[i]; !flag) flag = book_.step_option(kFusionOptions[i].name);
-  const int batch = options_.batch;
-  const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
-  const std::vector<Problem> apart = {problems.rope_append(batch, batch, context),
-                                      problems.attention_decode(batch, context, false)};
-  const std::vector<Problem> append = {problems.attention_decode(batch, context, true)};
-  expect_possible_fusions(options_.fuse, problems, config_, weights_.dtype);
-  Fusion best{.append = wanted.append.value_or(book_.prefers(append, apart)),
-              .norm = problems.can_fuse_norm() && wanted.norm.value_or(false),
-              .swiglu = wanted.swiglu.value_or(false),
-              .split_norm = problems.can_fuse_norm() && wanted.split_norm.value_or(false)};
-  for (Fusion more : problems.fusions(batch)) {
-    more.append = best.append;
-    more.norm = wanted.norm.value_or(more.norm);
-    more.swiglu = wanted.swiglu.value_or(more.swiglu);
-    more.split_norm = wanted.split_norm.value_or(more.split_norm);
-    if (book_.prefers(problems.layer_gemms(batch, more), problems.layer_gemms(batch, best))) best = more;
-  }
-  const bool can_fuse_o = best.append && best.norm && !best.split_norm && problems.can_fuse_o(batch);
-  if (options_.fuse.o.value_or(false) && !can_fuse_o)
+  const auto prefers = [&](auto some, auto others) { return book_.prefers(some, others); };
+  const Fusion fusion =
+      choose_fusion(wanted, problems, prefers, options_.batch, context, options_.sampling.greedy);
+  if (options_.fuse.o.value_or(false) && !fusion.o)
     throw InputError(
-        "--fuse-o on needs batch 1, --fuse-append on, --fuse-norm on, --split-norm off, and a "
-        "model whose q, k, "
-        "v and o have no bias and whose o has at most {} MB",
+        "--fuse-o on needs batch 1, --fuse-append on, --fuse-norm on, --split-norm off, and a model whose q, "
+        "k, v and o have no bias and whose o has at most {} MB",
         kMaxFusedOBytes / 1'000'000);
-  if (can_fuse_o) {
-    const std::vector<Problem> with_o = {problems.attention_decode(batch, context, true, true)};
-    best.o = wanted.o.value_or(book_.prefers(with_o, std::vector{append[0], problems.o(batch, best)}));
-  }
-  if (options_.sampling.greedy && batch <= kMaxFusedTokens && problems.can_fuse_argmax()) {
-    const Problem head = problems.lm_head(batch, best);
-    best.argmax = true;
-    const std::vector<Problem> fused = {problems.lm_head(batch, best)};
-    best.argmax = wanted.argmax.value_or(book_.prefers(fused, std::vector{head, problems.argmax(batch)}));
-  }
-  return best;
+  return fusion;
 }
 
 Model::Step& Model::step_for(std::int64_t length) {
@@ -184,9 +143,7 @@ Model::Step& Model::step_for(std::int64_t length) {
   if (!step.calls.empty()) return step;
   const int batch = options_.batch;
   const StepScope scope(book_, step_problem(config_, weights_.dtype, batch, context, options_.kv));
-  Fusion fusion = fusion_for(context);
-  for (std::size_t i = 0; i < kFusionOptions.size(); ++i)
-    set_option(step.options, kFusionOptions[i].name, *fusion.all()[i]);
+  const Fusion fusion = fusion_for(context);
   Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch, fusion);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
   const RowPositions rows = {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()};

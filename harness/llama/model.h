@@ -26,17 +26,12 @@ struct ModelOptions {
   bool graph = true;  // replay captured steps (unless watched), else launch one by one
 };
 
-/// Throws InputError where a fusion that is switched on has no kernel for the model.
-void expect_possible_fusions(const FusionChoice& fuse, const ModelProblems& problems,
-                             const ModelConfig& config, DType dtype);
-
 class Model {
  public:
   struct Step {
     std::vector<Call> calls;
     std::unique_ptr<CapturedGraph> graph;
     NvtxName range;
-    Assignment options;  // those in effect (llama/fusion.h)
   };
   using TakenStep = std::map<std::int64_t, Step>::node_type;
 

@@ -140,7 +140,6 @@ StepTimes StepBench::compare(const StepPlans& incumbent, const StepPlans& candid
   StepTimes times{.incumbent = base.state, .candidate = other.state};
   if (!other.step.empty()) {
     const Model::Step& step = other.step.mapped();
-    times.options = step.options;
     std::set<std::string> problems;
     for (const Call& call : step.calls) problems.insert(call.entry->problem.key());
     times.problems.assign(problems.begin(), problems.end());

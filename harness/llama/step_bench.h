@@ -24,7 +24,6 @@ struct TimeRatio {
 struct StepTimes {
   Measurement incumbent, candidate;        // times of a whole step
   TimeRatio ratio = {};                    // valid if both are ok
-  Assignment options = {};                 // the options of the candidate, with what the model chose
   std::vector<std::string> problems = {};  // keys of what the candidate's step solves
 };
 

@@ -377,14 +377,12 @@ Json to_json(const StepTimes& times) {
   return {{"incumbent", to_json(times.incumbent)},
           {"candidate", to_json(times.candidate)},
           {"ratio", {number(times.ratio.median), number(times.ratio.low), number(times.ratio.high)}},
-          {"options", list_of(times.options)},
           {"problems", times.problems}};
 }
 
 StepTimes step_times_of(const Json& json) {
   StepTimes times{.incumbent = measurement_of(field(json, "incumbent")),
-                  .candidate = measurement_of(field(json, "candidate")),
-                  .options = assignment(json, "options")};
+                  .candidate = measurement_of(field(json, "candidate"))};
   const Json& ratio = list(json, "ratio");
   if (ratio.size() != 3) throw ProtocolError("'ratio' of a message is not [median, low, high]");
   times.ratio = {read<double>(ratio[0], "ratio"), read<double>(ratio[1], "ratio"),

@@ -4,7 +4,7 @@
 //   worker  {"type":"hello", facts}             {"type":"facts", facts}
 //           {"type":"result", measurement, "lost":true if the worker ends because its device is lost}
 //           {"type":"finalists", "times":[{main, hot, isolated}]}
-//           {"type":"step", incumbent, candidate, ratio, options, problems}
+//           {"type":"step", incumbent, candidate, ratio, problems}
 //           all three with "stages":{name: seconds}, and "peaks":{facts} if the job measured the peaks again
 //           {"type":"launch_floors", "graph_node":measurement, "single_launch":measurement}
 //           {"type":"error", "input":bool, "message":text}, and then it ends

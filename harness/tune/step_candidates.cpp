@@ -6,6 +6,7 @@
 #include "harness/core/error.h"
 #include "harness/core/lookup.h"
 #include "harness/core/parallel.h"
+#include "harness/llama/fusion_choice.h"
 #include "harness/llama/model_problems.h"
 #include "harness/results/source_hash.h"
 #include "harness/select/plan_chooser.h"
@@ -154,6 +155,19 @@ std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, c
   return parts;
 }
 
+Picks untuned_picks(const std::vector<SearchedPart>& parts, const OpTable& ops, const StepItem& item,
+                    const Wisdom& wisdom, const DeviceFacts& facts) {
+  const StepSpec& spec = item.spec;
+  const PlanChooser chooser(ops, facts, {.wisdom = wisdom, .has_wisdom = true});
+  const ModelProblems problems(ops, spec.model, spec.dtype, spec.kv);
+  const auto prefers = [&](auto some, auto others) { return chooser.prefers(some, others); };
+  Fusion fusion = choose_fusion({}, problems, prefers, spec.batch, spec.context, true);
+  StepPlans step;
+  for (std::size_t i = 0; i < kFusionOptions.size(); ++i)
+    set_option(step.options, kFusionOptions[i].name, *fusion.all()[i]);
+  return picks_of(step, parts, Picks(parts.size(), 0));
+}
+
 Picks picks_of(const StepPlans& step, const std::vector<SearchedPart>& parts, Picks start) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const SearchedPart& part = parts[i];
@@ -169,12 +183,12 @@ Picks picks_of(const StepPlans& step, const std::vector<SearchedPart>& parts, Pi
   return start;
 }
 
-StepPlans assembled(const std::vector<SearchedPart>& parts, const Picks& picks, bool options) {
+StepPlans assembled(const std::vector<SearchedPart>& parts, const Picks& picks) {
   StepPlans step;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].option.empty())
       step.plans.push_back(parts[i].plans[picks[i]]);
-    else if (options)
+    else
       set_option(step.options, parts[i].option, picks[i] != 0);
   }
   return step;

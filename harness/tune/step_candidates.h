@@ -46,10 +46,14 @@ bool is_worth_trying(const FusionOption& option, std::span<const SearchedPart> p
 std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, const Wisdom& wisdom,
                                      const DeviceFacts& facts, const Compiler& compiler, int jobs);
 
+/// What decode takes without a tuned step: the first plans, and the options that are faster by the wisdom.
+Picks untuned_picks(const std::vector<SearchedPart>& parts, const OpTable& ops, const StepItem& item,
+                    const Wisdom& wisdom, const DeviceFacts& facts);
+
 /// The picks of the options and plans of `step`; `start` for parts that it lacks.
 Picks picks_of(const StepPlans& step, const std::vector<SearchedPart>& parts, Picks start);
 
-/// The step with these picks. `options`: with its options too; else the model chooses them.
-StepPlans assembled(const std::vector<SearchedPart>& parts, const Picks& picks, bool options);
+/// The step with these picks.
+StepPlans assembled(const std::vector<SearchedPart>& parts, const Picks& picks);
 
 }  // namespace warptune

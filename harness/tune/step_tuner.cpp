@@ -57,16 +57,12 @@ class WorkerTimer : public StepTimer {
     store_.begin(run_.run_id, stamps);
   }
 
-  /// Times the step with the first candidates and the options that the model chooses, which become those of
-  /// `picks`. Empty where the step fails.
-  std::optional<Measurement> start(Picks& picks) {
-    const StepPlans alone = assembled(parts_, picks, false);
+  /// Times the step that the search begins with. Empty where it fails.
+  std::optional<Measurement> start(const Picks& picks) {
+    const StepPlans alone = assembled(parts_, picks);
     const StepTimes times = measure(alone, alone, kStepRounds);
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      if (!parts_[i].option.empty())
-        picks[i] = static_cast<std::size_t>(times.options.get(parts_[i].option, 0));
     problems_[options_of(picks)] = {times.problems.begin(), times.problems.end()};
-    write(step_, kAlone, times.options, times.candidate);
+    write(step_, kAlone, alone.options, times.candidate);
     return is_timed(times.candidate) ? std::optional(times.candidate) : std::nullopt;
   }
 
@@ -80,12 +76,12 @@ class WorkerTimer : public StepTimer {
   /// Times recorded plans, interleaved with the first ones.
   StepTrial time_recorded(const Picks& start, const Picks& recorded) {
     const StepTimes times = compare(start, recorded);
-    write(step_, kRecorded, assembled(parts_, recorded, true).options, times.candidate);
+    write(step_, kRecorded, assembled(parts_, recorded).options, times.candidate);
     return trial_of(times);
   }
   /// Times the plans that won, interleaved with the first ones.
   StepTimes compare_with_start(const Picks& start, const Picks& picks) {
-    return measure(assembled(parts_, start, true), assembled(parts_, picks, true), kFinalRounds);
+    return measure(assembled(parts_, start), assembled(parts_, picks), kFinalRounds);
   }
   /// A search that the time limit ended leaves a row that does not end the search of the next run.
   void write_winner(const StepPlans& plans, Measurement m) {
@@ -126,8 +122,8 @@ class WorkerTimer : public StepTimer {
 
  private:
   StepTimes compare(const Picks& incumbent, const Picks& candidate) {
-    StepTimes times = measure(assembled(parts_, incumbent, true), assembled(parts_, candidate, true),
-                              kStepRounds, 1 - kSameStep);
+    StepTimes times =
+        measure(assembled(parts_, incumbent), assembled(parts_, candidate), kStepRounds, 1 - kSameStep);
     problems_[options_of(candidate)] = {times.problems.begin(), times.problems.end()};
     if (is_timed(times.candidate))
       times.candidate.detail = fmt::format("{:.4f} ({:.4f} to {:.4f}) of the step's time so far",
@@ -313,7 +309,7 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
 
   worker_.begin_problem();
   WorkerTimer timer(ops_, item, parts, worker_, store_, stamp, limit);
-  Picks start(parts.size(), 0);
+  const Picks start = untuned_picks(parts, ops_, item, wisdom, facts);
   const auto alone = timer.start(start);
   if (!alone) {
     store_.flush();
@@ -335,7 +331,7 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
                     .alone_us = compared ? last.incumbent.time_us : alone->time_us,
                     .run_id = timer.run().run_id,
                     .csv = store_.csv().filename().string()};
-  winner.plans = assembled(parts, best, true);
+  winner.plans = assembled(parts, best);
   std::erase_if(winner.plans.plans, [&](const StepPlan& plan) {
     const auto part = std::ranges::find(parts, plan.problem, &SearchedPart::problem);
     return !timer.has_part(best, static_cast<std::size_t>(part - parts.begin()));

@@ -52,19 +52,16 @@ TEST(StepBench, TimesAStepAndSaysWhatItSolves) {
   EXPECT_GT(times.candidate.time_us, 0);
   EXPECT_LT(times.candidate.rel_l2_err, 1e-5) << "of its logits against those of the naive plans";
   EXPECT_EQ(times.ratio.median, 1) << "one step is not timed against itself";
-  EXPECT_EQ(times.options.str(),
-            "fuse_append=no,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no,fuse_o=no");
   const auto has = [&](const StepTimes& of, const std::string& op) {
     return std::ranges::any_of(of.problems, [&](const auto& key) { return key.starts_with(op + "["); });
   };
-  EXPECT_TRUE(has(times, "linear") && has(times, "rope_append") && has(times, "advance"));
+  for (const char* op : {"linear", "rope_append", "rms_norm", "swiglu", "argmax", "advance"})
+    EXPECT_TRUE(has(times, op)) << op << ": a step without options fuses nothing";
 
   StepPlans fused;
   set_option(fused.options, "fuse_append", true);
   const StepTimes both = bench.compare({}, fused, 6);
   EXPECT_EQ(both.candidate.status, Status::ok) << both.candidate.detail;
-  EXPECT_EQ(both.options.str(),
-            "fuse_append=yes,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no,fuse_o=no");
   EXPECT_FALSE(has(both, "rope_append"));
 
   const StepTimes surely_slow = bench.compare({}, fused, 21, 0.0);
@@ -204,7 +201,6 @@ TEST(GpuStepBench, TimesFusedAndNaivePlansAgainstTheDefaults) {
     const StepTimes times = bench.compare(start, candidate, 11);
     EXPECT_EQ(times.candidate.status, Status::ok) << candidate.str() << ": " << times.candidate.detail;
     EXPECT_GT(times.candidate.time_us, 0);
-    EXPECT_EQ(times.options.str(), candidate.options.str());
   }
 }
 
