@@ -1,6 +1,23 @@
 #include "harness/results/wisdom.h"
 
+#include <cmath>
+#include <limits>
+#include <utility>
+
 namespace warptune {
+namespace {
+
+/// |log2(a / b)| of the contexts of two steps that are else the same; infinite for other steps.
+double context_distance(const Problem& a, const Problem& b) {
+  if (a == b) return 0;
+  const auto x = a.dims.get("context", 0), y = b.dims.get("context", 0);
+  Problem same = a;
+  same.dims.set("context", y);
+  if (x < 1 || y < 1 || !(same == b)) return std::numeric_limits<double>::infinity();
+  return std::abs(std::log2(static_cast<double>(x) / static_cast<double>(y)));
+}
+
+}  // namespace
 
 void add_times(std::vector<VariantTimes>& times, const std::vector<VariantTimes>& more, Added added) {
   for (const VariantTimes& t : more) {
@@ -83,6 +100,20 @@ const StepWinner* Wisdom::step_on(const Problem& step, const std::string& device
     return winner.step == step && winner.made_on.device == device;
   });
   return it == steps_.end() ? nullptr : &*it;
+}
+
+const StepWinner* Wisdom::nearest_step(const Problem& step, const std::string& arch,
+                                       const std::string& device) const {
+  constexpr double kFarthest = 3;  // a factor of 8
+  const StepWinner* found = nullptr;
+  std::pair<double, bool> nearest;  // the distance of the contexts, and whether it is of another device
+  for (const StepWinner& winner : steps_) {
+    const std::pair far(context_distance(winner.step, step), winner.made_on.device != device);
+    if (winner.made_on.arch != arch || far.first > kFarthest || (found && far >= nearest)) continue;
+    found = &winner;
+    nearest = far;
+  }
+  return found;
 }
 
 std::vector<std::size_t> Wisdom::indices(const Problem& problem) const {

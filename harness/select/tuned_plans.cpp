@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <utility>
 
 #include "harness/core/error.h"
 #include "harness/core/lookup.h"
@@ -57,16 +55,6 @@ double distance(const Op& op, const Problem& a, const Problem& b) {
     sum += is_size ? std::abs(std::log2(static_cast<double>(x) / static_cast<double>(y))) : kOther;
   }
   return sum;
-}
-
-/// |log2(a / b)| of the contexts of two steps that are else the same; infinite for other steps.
-double context_distance(const Problem& a, const Problem& b) {
-  if (a == b) return 0;
-  const auto x = a.dims.get("context", 0), y = b.dims.get("context", 0);
-  Problem same = a;
-  same.dims.set("context", y);
-  if (x < 1 || y < 1 || !(same == b)) return std::numeric_limits<double>::infinity();
-  return std::abs(std::log2(static_cast<double>(x) / static_cast<double>(y)));
 }
 
 }  // namespace
@@ -182,15 +170,7 @@ Judgement TunedPlans::judged(const Winner& winner) const {
 
 const StepWinner* TunedPlans::step(const Problem& step, std::string& why) const {
   if (!knows()) return nullptr;
-  constexpr double kFarthest = 3;  // a factor of 8
-  const StepWinner* found = nullptr;
-  std::pair<double, bool> nearest;  // the distance of the contexts, and whether it is of another device
-  for (const StepWinner& winner : options_.wisdom.steps()) {
-    const std::pair far(context_distance(winner.step, step), winner.made_on.device != facts_.name);
-    if (winner.made_on.arch != facts_.arch || far.first > kFarthest || (found && far >= nearest)) continue;
-    found = &winner;
-    nearest = far;
-  }
+  const StepWinner* found = options_.wisdom.nearest_step(step, facts_.arch, facts_.name);
   if (!found) return nullptr;
   for (const StepPlan& plan : found->plans.plans) {
     const OpEntry* op = ops_.find_if_known(plan.problem.op);

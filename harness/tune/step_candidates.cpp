@@ -126,7 +126,7 @@ std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, c
   PlanChooser chooser(ops, facts, {.wisdom = wisdom, .has_wisdom = true});
   const StepSpec& spec = item.spec;
   const std::int64_t contexts[] = {spec.context};
-  const StepWinner* recorded = wisdom.step_on(step_problem(spec), facts.name);
+  const StepWinner* recorded = wisdom.nearest_step(step_problem(spec), facts.arch, facts.name);
   for (Problem& problem : decode_problems(ops, spec.model, spec.dtype, spec.batch, contexts, spec.kv)) {
     const OpEntry& op = ops.find(problem.op);
     SearchedPart part;

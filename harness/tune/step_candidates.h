@@ -40,9 +40,9 @@ bool is_worth_trying(const FusionOption& option, std::span<const SearchedPart> p
 
 /// All parts of a step, first the options that are worth a trial. The candidates of a problem are the plan
 /// that decode uses without a tuned step and the fastest recorded ones of the wisdom that compile,
-/// `item.candidates` in all, each with the other values of its step-only parameters, and the plan that the
-/// wisdom has for this step. They are compiled on `jobs` threads, so that the worker finds their machine code
-/// in the cache.
+/// `item.candidates` in all, each with the other values of its step-only parameters, and the plan of the
+/// nearest recorded step (Wisdom::nearest_step()). They are compiled on `jobs` threads, so that the worker
+/// finds their machine code in the cache.
 std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, const Wisdom& wisdom,
                                      const DeviceFacts& facts, const Compiler& compiler, int jobs);
 

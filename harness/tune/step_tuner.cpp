@@ -26,7 +26,7 @@ namespace {
 constexpr int kStepRounds = 21, kFinalRounds = 61;  // replays of each of two steps
 
 // The variants of rows of the step itself, beside kStepPlans: with the winners of its ops alone, with the
-// plans that the wisdom had for it, and with another option.
+// plans of the nearest recorded step, and with another option.
 constexpr const char *kAlone = "alone", *kRecorded = "recorded", *kOptions = "options";
 
 bool is_timed(const Measurement& m) { return m.status == Status::ok && m.time_us > 0; }
@@ -300,10 +300,10 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   spent -= worker_.stages();
   const std::string stamp = search_stamp(parts, item.spec);
   const KnownRow* known = store_.later(key_of(step_row(facts, step, ""), stamp));
-  const StepWinner* recorded = wisdom.step_on(step, facts.name);
-  if (known && known->measurement.sampling == SamplingClass::finalist && recorded) {
+  if (const StepWinner* winner = wisdom.step_on(step, facts.name);
+      known && known->measurement.sampling == SamplingClass::finalist && winner) {
     print(options_.log, "{}: {:.1f} us, from an earlier run with the same candidates\n", step.key(),
-          recorded->time_us);
+          winner->time_us);
     return true;
   }
 
@@ -319,6 +319,7 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   }
   std::vector<std::size_t> sizes;
   for (const SearchedPart& part : parts) sizes.push_back(part.size());
+  const StepWinner* recorded = wisdom.nearest_step(step, facts.arch, facts.name);
   Picks first = recorded ? picks_of(recorded->plans, parts, start) : start;
   if (first != start && !is_faster(timer.time_recorded(start, first))) first = start;
   const StepSearch search = search_step(timer, sizes, first);

@@ -52,6 +52,19 @@ class StepSweep : public ::testing::Test {
     known.put(winner);
     known.save(wisdom());
   }
+  /// Records another plan of embedding for the step than its winner.
+  void record_other_embedding() const {
+    Wisdom known = Wisdom::load(wisdom());
+    StepWinner step = known.steps().front();
+    for (StepPlan& plan : step.plans.plans)
+      if (plan.problem.op == "embedding") {
+        const bool is_naive = known.exact(plan.problem)->variant == "host_naive";
+        plan.variant = is_naive ? "host_threaded" : "host_naive";
+        plan.config = is_naive ? Config({{"threads", 2}}) : Config();
+      }
+    known.put(step);
+    known.save(wisdom());
+  }
   testing::Rows step_rows(const char* csv = "steps.csv") const {
     testing::Rows rows = read_csv(folder_ / "host" / csv);
     std::erase_if(rows, [](const auto& row) { return !is_step_row(row); });
@@ -162,23 +175,27 @@ TEST_F(StepSweep, AFinishedStepIsNotSearchedAgain) {
 
 TEST_F(StepSweep, ASearchTriesTheRecordedPlansOfItsStepFirst) {
   ASSERT_EQ(tune().code, 0);
-  Wisdom known = Wisdom::load(wisdom());
-  StepWinner step = known.steps().front();
-  for (StepPlan& plan : step.plans.plans)
-    if (plan.problem.op == "embedding") {
-      const bool is_naive = known.exact(plan.problem)->variant == "host_naive";
-      plan.variant = is_naive ? "host_threaded" : "host_naive";
-      plan.config = is_naive ? Config({{"threads", 2}}) : Config();
-    }
-  known.put(step);
-  known.save(wisdom());
-  const Ended tuned = tune("--fresh");
-  ASSERT_EQ(tuned.code, 0) << tuned.text;
+  record_other_embedding();
+  ASSERT_EQ(tune("--fresh").code, 0);
   const auto rows = step_rows("steps.2.csv");
   const auto recorded = std::ranges::find(rows, "recorded", [](const auto& r) { return r.at("variant"); });
   ASSERT_NE(recorded, rows.end());
   EXPECT_EQ(recorded->at("status"), "ok") << recorded->at("detail");
   EXPECT_NE(recorded->at("detail").find(" of the step's time so far"), std::string::npos);
+}
+
+TEST_F(StepSweep, ASearchTriesThePlansOfAStepWithANearContextFirst) {
+  ASSERT_EQ(tune().code, 0);
+  record_other_embedding();
+  std::ofstream(folder_ / "far.yaml")
+      << "device: host\ndtypes: fp32\nsteps:\n  - {model: " << model_ << ", context: [1024, 128]}\n";
+  const Ended tuned = run_shell("{} tune " + (folder_ / "far.yaml").string() + " --out " + folder_.string());
+  ASSERT_EQ(tuned.code, 0) << tuned.text;
+  std::set<std::string> recorded;
+  for (const auto& row : step_rows("far.csv"))
+    if (row.at("variant") == "recorded") recorded.insert(row.at("step"));
+  EXPECT_EQ(recorded, std::set<std::string>{"step[model=gqa,batch=1,context=128,dtype=fp32]"})
+      << "from 64 to 1024 is a factor of 16";
 }
 
 TEST_F(StepSweep, ABudgetBeginsWithWhatTakesTheTimeAndTheSameCommandGoesOn) {
