@@ -50,7 +50,7 @@ std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, c
 Picks untuned_picks(const std::vector<SearchedPart>& parts, const OpTable& ops, const StepItem& item,
                     const Wisdom& wisdom, const DeviceFacts& facts);
 
-/// The picks of the options and plans of `step`; `start` for parts that it lacks.
+/// The picks of the options and plans of `step`: options that it lacks are off, plans those of `start`.
 Picks picks_of(const StepPlans& step, const std::vector<SearchedPart>& parts, Picks start);
 
 /// The step with these picks.
