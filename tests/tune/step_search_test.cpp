@@ -164,6 +164,17 @@ TEST(StepParts, AnOptionIsTriedWhereItsProblemsHaveMoreThanNaiveKernels) {
   EXPECT_FALSE(is_tried({part({}, "mma"), part({{"prologue", "rms_norm"}}, "mma")}));
 }
 
+TEST(StepParts, PicksOfARecordedStep) {
+  SearchedPart gemm = part({}, "mma");
+  gemm.plans.push_back({.problem = gemm.problem, .variant = "wgmma_streaming"});
+  const std::vector<SearchedPart> parts = {{.option = "fuse_norm"}, {.option = "fuse_o"}, gemm};
+  StepPlans step{.plans = {gemm.plans[1]}};
+  set_option(step.options, "fuse_norm", true);
+  EXPECT_EQ(picks_of(step, parts, {0, 1, 0}), (Picks{1, 0, 1})) << "an option that it lacks is off";
+  step.plans[0].variant = "gone";
+  EXPECT_EQ(picks_of(step, parts, {0, 1, 0}), (Picks{1, 0, 0})) << "no candidate";
+}
+
 TEST(StepParts, ParametersForStepsTakeAllTheirValues) {
   const OpEntry& linear = find_op("linear");
   const DeviceFacts facts = known_device("sm_90a");
