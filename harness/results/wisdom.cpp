@@ -106,12 +106,13 @@ const StepWinner* Wisdom::nearest_step(const Problem& step, const std::string& a
                                        const std::string& device) const {
   constexpr double kFarthest = 3;  // a factor of 8
   const StepWinner* found = nullptr;
-  std::pair<double, bool> nearest;  // the distance of the contexts, and whether it is of another device
+  std::pair<double, bool> least;  // the distance of the contexts, and whether the device is another
   for (const StepWinner& winner : steps_) {
-    const std::pair far(context_distance(winner.step, step), winner.made_on.device != device);
-    if (winner.made_on.arch != arch || far.first > kFarthest || (found && far >= nearest)) continue;
+    const std::pair distance(context_distance(winner.step, step), winner.made_on.device != device);
+    if (winner.made_on.arch != arch || distance.first > kFarthest) continue;
+    if (found && distance >= least) continue;
     found = &winner;
-    nearest = far;
+    least = distance;
   }
   return found;
 }

@@ -148,8 +148,8 @@ class Wisdom {
   void put(StepWinner winner);
   /// The winner of exactly this step made on this device, or nullptr.
   const StepWinner* step_on(const Problem& step, const std::string& device) const;
-  /// The winner of this step made on the architecture, else of the same step at the nearest context, which
-  /// differs by a factor of at most 8, or nullptr. Of equals one of the device.
+  /// The winner of this step made on this architecture, else that of the same step at the nearest context,
+  /// which differs by a factor of at most 8, or nullptr. A winner of this device comes before one of another.
   const StepWinner* nearest_step(const Problem& step, const std::string& arch,
                                  const std::string& device) const;
 

@@ -9,7 +9,6 @@
 #include "harness/llama/fusion_choice.h"
 #include "harness/llama/model_problems.h"
 #include "harness/results/source_hash.h"
-#include "harness/select/plan_chooser.h"
 #include "harness/select/tuned_plans.h"
 #include "harness/tune/compile_pool.h"
 
@@ -26,6 +25,16 @@ std::vector<PlanCandidate> candidates(PlanChooser& chooser, const Problem& probl
   for (auto& candidate : chooser.fastest(problem, count))
     if (all.size() < count && !contains(all, candidate)) all.push_back(std::move(candidate));
   return all;
+}
+
+/// Adds the plan that a recorded step has for the problem, where it has a legal one.
+void add_recorded(std::vector<PlanCandidate>& candidates, const Problem& problem, const OpEntry& op,
+                  const StepPlans& recorded, const DeviceFacts& facts) {
+  const StepPlan* plan = recorded.find(problem);
+  const Variant* variant = plan ? op.find_variant(plan->variant) : nullptr;
+  if (!variant || why_unfit(*variant, problem, plan->config, facts)) return;
+  if (PlanCandidate candidate(variant, plan->config); !contains(candidates, candidate))
+    candidates.push_back(std::move(candidate));
 }
 
 /// Fills in the resources and the code hash of each plan, and drops plans that do not compile.
@@ -120,23 +129,20 @@ bool is_worth_trying(const FusionOption& option, std::span<const SearchedPart> p
   return has_problems && (is_tuned || all_naive);
 }
 
-std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, const Wisdom& wisdom,
-                                     const DeviceFacts& facts, const Compiler& compiler, int jobs) {
+std::vector<SearchedPart> step_parts(PlanChooser& chooser, const StepItem& item, const DeviceFacts& facts,
+                                     const Compiler& compiler, int jobs) {
   std::vector<SearchedPart> parts;
-  PlanChooser chooser(ops, facts, {.wisdom = wisdom, .has_wisdom = true});
+  const OpTable& ops = chooser.ops();
   const StepSpec& spec = item.spec;
   const std::int64_t contexts[] = {spec.context};
-  const StepWinner* recorded = wisdom.nearest_step(step_problem(spec), facts.arch, facts.name);
+  const StepWinner* recorded =
+      chooser.options().wisdom.nearest_step(step_problem(spec), facts.arch, facts.name);
   for (Problem& problem : decode_problems(ops, spec.model, spec.dtype, spec.batch, contexts, spec.kv)) {
     const OpEntry& op = ops.find(problem.op);
     SearchedPart part;
     auto all = candidates(chooser, problem, static_cast<std::size_t>(item.candidates));
     add_step_values(all, problem, facts);
-    if (const StepPlan* plan = recorded ? recorded->plans.find(problem) : nullptr)
-      if (const Variant* variant = op.find_variant(plan->variant);
-          variant && !contains(all, PlanCandidate(variant, plan->config)) &&
-          !why_unfit(*variant, problem, plan->config, facts))
-        all.emplace_back(variant, plan->config);
+    if (recorded) add_recorded(all, problem, op, recorded->plans, facts);
     for (const auto& [variant, config] : all)
       part.plans.push_back({.problem = problem,
                             .variant = variant->name,
@@ -155,11 +161,10 @@ std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, c
   return parts;
 }
 
-Picks untuned_picks(const std::vector<SearchedPart>& parts, const OpTable& ops, const StepItem& item,
-                    const Wisdom& wisdom, const DeviceFacts& facts) {
+Picks untuned_picks(const PlanChooser& chooser, const StepItem& item,
+                    const std::vector<SearchedPart>& parts) {
   const StepSpec& spec = item.spec;
-  const PlanChooser chooser(ops, facts, {.wisdom = wisdom, .has_wisdom = true});
-  const ModelProblems problems(ops, spec.model, spec.dtype, spec.kv);
+  const ModelProblems problems(chooser.ops(), spec.model, spec.dtype, spec.kv);
   const auto prefers = [&](auto some, auto others) { return chooser.prefers(some, others); };
   Fusion fusion = choose_fusion({}, problems, prefers, spec.batch, spec.context, true);
   StepPlans step;

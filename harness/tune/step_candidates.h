@@ -8,6 +8,7 @@
 #include "harness/device/compile.h"
 #include "harness/llama/fusion.h"
 #include "harness/results/wisdom.h"
+#include "harness/select/plan_chooser.h"
 #include "harness/tune/step_search.h"
 #include "harness/tune/sweep_item.h"
 
@@ -41,14 +42,13 @@ bool is_worth_trying(const FusionOption& option, std::span<const SearchedPart> p
 /// All parts of a step, first the options that are worth a trial. The candidates of a problem are the plan
 /// that decode uses without a tuned step and the fastest recorded ones of the wisdom that compile,
 /// `item.candidates` in all, each with the other values of its step-only parameters, and the plan of the
-/// nearest recorded step (Wisdom::nearest_step()). They are compiled on `jobs` threads, so that the worker
-/// finds their machine code in the cache.
-std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, const Wisdom& wisdom,
-                                     const DeviceFacts& facts, const Compiler& compiler, int jobs);
+/// nearest recorded step (Wisdom::nearest_step()); the wisdom is that of the chooser. They are compiled on
+/// `jobs` threads, so that the worker finds their machine code in the cache.
+std::vector<SearchedPart> step_parts(PlanChooser& chooser, const StepItem& item, const DeviceFacts& facts,
+                                     const Compiler& compiler, int jobs);
 
 /// What decode takes without a tuned step: the first plans, and the options that are faster by the wisdom.
-Picks untuned_picks(const std::vector<SearchedPart>& parts, const OpTable& ops, const StepItem& item,
-                    const Wisdom& wisdom, const DeviceFacts& facts);
+Picks untuned_picks(const PlanChooser& chooser, const StepItem& item, const std::vector<SearchedPart>& parts);
 
 /// The picks of the options and plans of `step`: options that it lacks are off, plans those of `start`.
 Picks picks_of(const StepPlans& step, const std::vector<SearchedPart>& parts, Picks start);

@@ -291,11 +291,12 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   }
   if (item.plans) return time_again(item);
   const Wisdom wisdom = Wisdom::load(wisdom_);
+  PlanChooser chooser(ops_, facts, {.wisdom = wisdom, .has_wisdom = true});
   const int jobs = compile_jobs(options_.compile_jobs);
   StageTimes spent;
   const auto parts = [&] {
     const StageTimer timer(spent, TuningStage::compile);
-    return step_parts(ops_, item, wisdom, facts, compiler_, jobs);
+    return step_parts(chooser, item, facts, compiler_, jobs);
   }();
   spent -= worker_.stages();
   const std::string stamp = search_stamp(parts, item.spec);
@@ -309,7 +310,7 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
 
   worker_.begin_problem();
   WorkerTimer timer(ops_, item, parts, worker_, store_, stamp, limit);
-  const Picks start = untuned_picks(parts, ops_, item, wisdom, facts);
+  const Picks start = untuned_picks(chooser, item, parts);
   const auto alone = timer.start(start);
   if (!alone) {
     store_.flush();

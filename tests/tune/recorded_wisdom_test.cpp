@@ -28,14 +28,14 @@ TEST(RecordedWisdom, ItsTimesChooseTheOptionsOfAnUntunedStep) {
   const fs::path folder = fs::path(SOURCE_ROOT) / "results/h200";
   const Wisdom wisdom = Wisdom::load(folder / "wisdom.json");
   const DeviceFacts facts = read_device_file(folder / "device.json").value();
+  const PlanChooser chooser(ops(), facts, {.wisdom = wisdom, .has_wisdom = true});
   std::vector<SearchedPart> parts;
   for (const FusionOption& option : kFusionOptions) parts.push_back({.option = std::string(option.name)});
   const auto options = [&](const char* model, int batch, int context, const char* weights) {
     const StepItem item{.spec = {.model = in_format(preset(model), parse_weight_format(weights)),
                                  .batch = batch,
                                  .context = context}};
-    const Picks picks = untuned_picks(parts, ops(), item, wisdom, facts);
-    return assembled(parts, picks).options.str();
+    return assembled(parts, untuned_picks(chooser, item, parts)).options.str();
   };
   const char* fused = "fuse_append=yes,fuse_norm=yes,fuse_swiglu=yes,fuse_argmax=yes,split_norm=no,fuse_o=no";
   EXPECT_EQ(options("llama2-7b", 1, 512, "same"), fused);
