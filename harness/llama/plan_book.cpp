@@ -24,7 +24,13 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
   const std::string key = problem.key();
   const StepPlan* of_step = chooser_.step() ? chooser_.step()->find(problem) : nullptr;
   const std::string name = of_step ? of_step->str() : key;
-  if (auto found = entries_[name].lock()) return found;
+  if (auto found = entries_[name].lock()) {
+    // A plan that two steps share counts as that of the one that is not tuned itself.
+    if (const auto made = made_.find(key);
+        chooser_.is_near_step() && made != made_.end() && made->second.source == PlanSource::step)
+      made->second.source = PlanSource::near_step;
+    return found;
+  }
   std::string why = "no variant runs on this device";
   std::shared_ptr<PlanEntry> entry;
   const auto take = [&](const PlanChoice& choice) {
