@@ -177,7 +177,7 @@ Picks picks_of(const StepPlans& step, const std::vector<SearchedPart>& parts, Pi
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const SearchedPart& part = parts[i];
     if (!part.option.empty()) {
-      start[i] = static_cast<std::size_t>(step.options.get(part.option, 0));
+      start[i] = step.options.get(part.option, 0) == 0 ? 0 : 1;
     } else if (const StepPlan* plan = step.find(part.problem)) {
       const auto same = [&](const StepPlan& p) { return p.str() == plan->str(); };
       if (const auto at = std::ranges::find_if(part.plans, same); at != part.plans.end())

@@ -171,6 +171,8 @@ TEST(StepParts, PicksOfARecordedStep) {
   StepPlans step{.plans = {gemm.plans[1]}};
   set_option(step.options, "fuse_norm", true);
   EXPECT_EQ(picks_of(step, parts, {0, 1, 0}), (Picks{1, 0, 1})) << "an option that it lacks is off";
+  step.options.set("fuse_norm", 7, "maybe");
+  EXPECT_EQ(picks_of(step, parts, {0, 1, 0}), (Picks{1, 0, 1})) << "an edited file";
   step.plans[0].variant = "gone";
   EXPECT_EQ(picks_of(step, parts, {0, 1, 0}), (Picks{1, 0, 0})) << "no candidate";
 }
