@@ -61,10 +61,11 @@ std::vector<Problem> ExportChooser::add_step(const Problem& step) {
   std::vector<Problem> problems;
   if (const std::string why = chooser_.enter_step(step); !why.empty())
     lost_steps_.push_back(fmt::format("{}: {}", step.key(), why));
-  if (chooser_.step() && !chooser_.is_near_step())
+  const bool is_near = chooser_.is_near_step();
+  if (chooser_.step())
     for (const StepPlan& plan : chooser_.step()->plans) {
-      problems.push_back(plan.problem);
-      steps_.try_emplace(plan.problem.key(), step);
+      (is_near ? near_steps_ : steps_).try_emplace(plan.problem.key(), step);
+      if (!is_near) problems.push_back(plan.problem);
     }
   chooser_.leave_step();
   return problems;
@@ -77,7 +78,8 @@ const Winner* ExportChooser::winner_of(const Problem& problem) const {
 
 ExportChoice ExportChooser::choose(const Problem& problem) {
   chooser_.leave_step();
-  if (const auto step = steps_.find(problem.key()); step != steps_.end()) chooser_.enter_step(step->second);
+  for (const auto* steps : {&near_steps_, &steps_})  // a tuned step replaces the near one
+    if (const auto step = steps->find(problem.key()); step != steps->end()) chooser_.enter_step(step->second);
   std::optional<ExportChoice> chosen;
   chooser_.choose(problem, true, [&](const PlanChoice& choice) {
     if (choice.source == PlanSource::exact && calls_library(*choice.variant)) {
@@ -98,7 +100,7 @@ ExportChoice ExportChooser::choose(const Problem& problem) {
   if (!chosen)
     throw InputError("{}: no variant can be exported for {}: none compiles and fits", problem.key(),
                      facts_.arch);
-  if (chosen->source != "exact" && chosen->source != "step") chosen->instead_of = winner_of(problem);
+  if (chosen->source != "exact" && !chosen->source.ends_with("step")) chosen->instead_of = winner_of(problem);
   return *std::move(chosen);
 }
 

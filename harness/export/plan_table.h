@@ -16,7 +16,7 @@ namespace warptune {
 struct ExportChoice {
   const Variant* variant = nullptr;
   Config config;
-  std::string source;  // "exact", "step", "runner_up", "nearest" or "default"
+  std::string source;  // "exact", "step", "near_step", "runner_up", "nearest" or "default"
   std::string reason = {};
   double time_us = std::numeric_limits<double>::quiet_NaN();  // recorded
   const Winner* winner = nullptr;                             // the recorded one that it comes from
@@ -36,8 +36,9 @@ class ExportChooser {
 
   const DeviceFacts& facts() const { return facts_; }
   const OpTable& ops() const { return chooser_.ops(); }
-  /// The problems of the plans that were tuned together in a model's step. For them these plans come first;
-  /// a problem of several steps takes the plan of the first.
+  /// The problems of the plans that were tuned together in a model's step. For them these plans come first,
+  /// and those of a near step (PlanChooser::enter_step()) after them; a problem of several steps takes the
+  /// plan of the first.
   std::vector<Problem> add_step(const Problem& step);
   /// One sentence for each step with a winner that may not be used.
   const std::vector<std::string>& lost_steps() const { return lost_steps_; }
@@ -58,7 +59,7 @@ class ExportChooser {
   PlanChooser chooser_;
   TunedPlans tuned_;
   std::vector<std::string> lost_steps_;
-  std::map<std::string, Problem> steps_;  // by the keys of their problems
+  std::map<std::string, Problem> steps_, near_steps_;  // by the keys of their problems
 };
 
 /// The plan of all problems in a box. The box's upper corner is `problem`.

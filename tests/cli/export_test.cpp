@@ -221,6 +221,22 @@ Ended export_own(const fs::path& wisdom, const std::string& more) {
 
 const std::string kExamples = std::string(SOURCE_ROOT) + "/examples/";
 
+/// decode takes these plans, too.
+TEST(Export, AnUntunedContextHasThePlansOfTheNearStep) {
+  const fs::path out = fresh_folder("export_near_step") / "winners";
+  const auto plan_at = [&](const char* contexts) {
+    const json document = exported("^linear.tokens=1,in=4096,out=4096,.*epilogue=add,dtype", "sm_90a", out,
+                                   std::string("--model llama2-7b --batch 1 --context ") + contexts);
+    const json& plan = plan_of(document, "linear[tokens=1,in=4096,out=4096,bias=no,epilogue=add,dtype=bf16]");
+    return std::pair(plan.at("origin").at("source").get<std::string>(), plan.at("config").dump());
+  };
+  const auto tuned = plan_at("512");
+  EXPECT_EQ(tuned.first, "step");
+  EXPECT_EQ(plan_at("1024"), std::pair(std::string("near_step"), tuned.second));
+  EXPECT_EQ(plan_at("1024,512"), tuned);
+  EXPECT_NE(plan_at("65536").first, "near_step") << "a factor of 128";
+}
+
 TEST(Export, AKernelFromAFileIsExportedWithItsListOfArguments) {
   const fs::path wisdom = wisdom_of_one("export_own", "rms_norm", R"("tokens": 64, "hidden": 4096)", "bf16",
                                         "my_rms", R"("block": 256, "vec": 8)");
