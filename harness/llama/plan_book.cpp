@@ -27,7 +27,7 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
   if (auto found = entries_[name].lock()) {
     // A plan that two steps share counts as that of the one that is not tuned itself.
     if (const auto made = made_.find(key);
-        chooser_.is_near_step() && made != made_.end() && made->second.source == PlanSource::step)
+        of_step && chooser_.is_near_step() && made != made_.end() && made->second.source == PlanSource::step)
       made->second.source = PlanSource::near_step;
     return found;
   }
