@@ -32,7 +32,7 @@ std::vector<Problem> problems_of(const OpTable& ops, const ModelConfig& config, 
   const std::vector<std::int64_t> prompt_lens(distinct.begin(), distinct.end());
   std::vector<Problem> problems = prefill_problems(ops, config, dtype, batch, prompt_lens, kv);
   std::vector<std::int64_t> contexts(lengths.contexts.begin(), lengths.contexts.end());
-  contexts.push_back(lengths.longest_context());
+  for (int step = 1; step <= lengths.steps; ++step) contexts.push_back(lengths.prompt + step);
   for (const std::int64_t context : distinct_buckets(contexts)) {
     chooser.enter_step(step_problem(config, dtype, batch, context, kv));
     const StepPlans* step = chooser.step();

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "harness/core/space.h"
 #include "harness/results/source_hash.h"
@@ -18,10 +19,9 @@ using testing::run_shell;
 
 class Missing : public ::testing::Test {
  protected:
-  std::string decode(const std::string& arguments) {
-    const auto ended =
-        run_shell("{} decode --model " TEST_DATA "/golden/gqa --device host --prompt-len 4 --steps 2 --out " +
-                  folder_.string() + " " + arguments);
+  std::string decode(const std::string& arguments, const char* lengths = "--prompt-len 4 --steps 2") {
+    const auto ended = run_shell("{} decode --model " TEST_DATA "/golden/gqa --device host --out " +
+                                 folder_.string() + " " + lengths + " " + arguments);
     EXPECT_EQ(ended.code, 0) << ended.text;
     return ended.text;
   }
@@ -46,6 +46,17 @@ TEST_F(Missing, DecodeTimesThemOnceAndUsesTheirWinners) {
   EXPECT_EQ(second.find("problems had no winner"), std::string::npos) << second;
   EXPECT_NE(second.find("plans: tuned"), std::string::npos) << second;
   EXPECT_EQ(read_sweep(host("missing.csv")).size(), rows);
+}
+
+TEST_F(Missing, EveryContextOfTheRunIsTimed) {
+  // Steps at 61 to 66 keys, and the timed step.
+  const std::string text =
+      decode("--tune-missing 0.02 --require-tuned", "--prompt-len 60 --steps 6 --context 200");
+  EXPECT_NE(text.find("plans: tuned"), std::string::npos) << text;
+  std::set<std::int64_t> contexts;
+  for (const Winner& winner : Wisdom::load(host("wisdom.json")).winners())
+    if (winner.problem.op == "attention_decode") contexts.insert(winner.problem["context"]);
+  EXPECT_EQ(contexts, (std::set<std::int64_t>{64, 128, 256}));
 }
 
 TEST_F(Missing, AnotherWisdomUsesTheWinnersOfAnEarlierRunToo) {
