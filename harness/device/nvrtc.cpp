@@ -126,16 +126,14 @@ std::string without_infos(const std::string& log) {
   return text.substr(0, text.find_last_not_of('\n') + 1);  // npos + 1 is 0
 }
 
-/// Reads the resource usage of the kernel from the log of ptxas, which has a part for each of the program's.
-void read_resources(std::string log, Cubin& cubin) {
+/// The bytes that a kernel spills, from the log of ptxas, which has a part for each kernel of the program.
+std::int64_t spills_of(std::string log, const std::string& entry) {
   constexpr std::string_view kPart = "Compiling entry function '";
-  if (const auto own = log.find(fmt::format("{}{}'", kPart, cubin.entry)); own != std::string::npos)
+  if (const auto own = log.find(fmt::format("{}{}'", kPart, entry)); own != std::string::npos)
     log = log.substr(own, log.find(kPart, own + 1) - own);
-  static const std::regex shared(R"((\d+) bytes smem)"),
-      spills(R"((\d+) bytes spill stores, (\d+) bytes spill loads)");
+  static const std::regex spills(R"((\d+) bytes spill stores, (\d+) bytes spill loads)");
   std::smatch m;
-  if (std::regex_search(log, m, shared)) cubin.static_shared_bytes = std::stoll(m[1]);
-  if (std::regex_search(log, m, spills)) cubin.spill_bytes = std::stoll(m[1]) + std::stoll(m[2]);
+  return std::regex_search(log, m, spills) ? std::stoll(m[1]) + std::stoll(m[2]) : 0;
 }
 
 }  // namespace
@@ -165,10 +163,14 @@ Cubin run_nvrtc(const CustomKernel::Files& files, const std::string& expression,
   check(nvrtcGetCUBIN(program.get(), cubin.code.data()), "nvrtcGetCUBIN");
   cubin.compile_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  read_resources(log, cubin);
+  cubin.spill_bytes = spills_of(log, cubin.entry);
+  // The log lacks lines at times where many threads compile at once; the code has what a launch needs.
   const auto kernels = kernels_of_cubin(cubin.code);
-  if (const auto kernel = std::ranges::find(kernels, cubin.entry, &KernelCode::name); kernel != kernels.end())
+  if (const auto kernel = std::ranges::find(kernels, cubin.entry, &KernelCode::name);
+      kernel != kernels.end()) {
     cubin.registers = kernel->registers;
+    cubin.static_shared_bytes = kernel->static_shared_bytes;
+  }
   return cubin;
 }
 
