@@ -36,16 +36,13 @@ std::optional<DecodeText> DecodeText::open(const DecodeOptions& o, const ModelCo
   if (o.model_folder.empty())
     throw InputError(
         "a prompt that is text needs --model, a checkpoint with its tokenizer; --preset has none");
-  if (is_gguf(o.model_folder))
-    throw InputError(
-        "a prompt that is text needs a folder with a tokenizer; that of {} is not read, "
-        "--prompt-ids takes its tokens",
-        o.model_folder);
   std::vector<TextPrompt> texts = texts_of(o);
   check_stops(o.stops);
 
   DecodeText text;
-  text.process_ = std::make_unique<TextProcess>(o.model_folder);
+  text.process_ = is_gguf(o.model_folder)
+                      ? std::make_unique<TextProcess>(o.model_folder, GgufFile(o.model_folder).tokenizer())
+                      : std::make_unique<TextProcess>(o.model_folder);
   text.stops_ = o.stops;
   text.end_tokens_ = config.eos;
   text.chat_ = o.chat;

@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint32_t kMaxExtents = 4;
+constexpr std::uint64_t kKeysOffset = 16;  // of their count: after "GGUF", the version, the count of tensors
 constexpr std::uint64_t kMaxExtent = std::uint64_t{1} << 40;
 
 /// The types of metadata, in the order of their numbers.
@@ -42,8 +43,8 @@ class Reader {
     const auto bytes = take(number<std::uint64_t>());
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  /// A value of the metadata; an array is skipped.
-  Json value(const std::string& key, Type type) {
+  /// A value of the metadata; an array is skipped where `arrays` is false.
+  Json value(const std::string& key, Type type, bool arrays) {
     switch (type) {
       case Type::u8:
         return number<std::uint8_t>();
@@ -75,8 +76,12 @@ class Reader {
     if (type != Type::array) bad_type(key, type);
     const auto element = static_cast<Type>(number<std::uint32_t>());
     if (element == Type::array) bad_type(key, element);
-    for (auto count = number<std::uint64_t>(); count > 0; --count) value(key, element);
-    return nullptr;
+    Json array = arrays ? Json::array() : Json();
+    for (auto count = number<std::uint64_t>(); count > 0; --count) {
+      Json one = value(key, element, false);
+      if (arrays) array.push_back(std::move(one));
+    }
+    return array;
   }
   std::uint64_t position() const { return at_; }
 
@@ -151,7 +156,7 @@ GgufFile::GgufFile(const std::filesystem::path& path) : path_(path), file_(path)
   for (std::uint64_t i = 0; i < keys; ++i) {
     const std::string key = in.text();
     const auto type = static_cast<Type>(in.number<std::uint32_t>());
-    metadata_[key] = in.value(key, type);
+    metadata_[key] = in.value(key, type, false);
   }
   std::vector<Entry> entries;
   for (std::uint64_t i = 0; i < tensors; ++i) entries.push_back(read_entry(in, name));
@@ -176,6 +181,21 @@ GgufFile::GgufFile(const std::filesystem::path& path) : path_(path), file_(path)
       throw InputError("{}: tensor '{}' is there twice", name, brief(entry.name));
   }
   reject_overlaps(tensors_, name);
+}
+
+nlohmann::json GgufFile::tokenizer() const {
+  const std::string name = origin();
+  Reader in(file_.bytes(), name);
+  in.take(kKeysOffset);
+  Json tokenizer = Json::object();
+  for (auto keys = in.number<std::uint64_t>(); keys > 0; --keys) {
+    const std::string key = in.text();
+    const auto type = static_cast<Type>(in.number<std::uint32_t>());
+    const bool is_wanted = key.starts_with("tokenizer.");
+    Json value = in.value(key, type, is_wanted);
+    if (is_wanted) tokenizer[key] = std::move(value);
+  }
+  return tokenizer;
 }
 
 }  // namespace warptune

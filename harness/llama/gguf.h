@@ -22,6 +22,8 @@ class GgufFile {
   explicit GgufFile(const std::filesystem::path& path);
   /// Values by key: numbers, strings and flags; null where a value is an array.
   const nlohmann::json& metadata() const { return metadata_; }
+  /// The values whose keys begin with "tokenizer.", arrays too.
+  nlohmann::json tokenizer() const;
   /// By the file's names, rows first: [rows, columns]. The dtype is the name of a BlockType.
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   std::string origin() const { return path_.string(); }

@@ -191,8 +191,8 @@ Json config_of(const Metadata& in, const GgufFile& file) {
         in.number(in.own(key), config["head_dim"].get<double>()) != config["head_dim"])
       in.fail(in.own(key), fmt::format("{}, the elements of a head", config["head_dim"].dump()));
   if (const Json scaling = rope_scaling(in, file); !scaling.is_null()) config["rope_scaling"] = scaling;
-  if (in.number("tokenizer.ggml.eos_token_id", -1) >= 0)
-    config["eos_token_id"] = in.value("tokenizer.ggml.eos_token_id");
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"})
+    if (in.number(key, -1) >= 0) config["eos_token_id"].push_back(in.value(key));
   return config;
 }
 

@@ -31,6 +31,15 @@ TextProcess::TextProcess(const fs::path& model_folder, double seconds)
   process_.answer<bool>("ready");
 }
 
+TextProcess::TextProcess(const fs::path& gguf, const Json& metadata, double seconds)
+    : process_("warptune.text", {fs::absolute(gguf).string()}, seconds) {
+  try {
+    ask<bool>("metadata", metadata, "ready");
+  } catch (const Json::exception&) {
+    throw InputError("{}: a text of 'tokenizer.*' is not UTF-8", gguf.string());
+  }
+}
+
 template <class T>
 T TextProcess::ask(const char* request, Json arguments, const char* key) {
   return process_.ask<T>(Json{{request, std::move(arguments)}}, key);

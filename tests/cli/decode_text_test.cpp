@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -12,7 +13,10 @@
 
 #include "harness/core/json.h"
 #include "harness/core/print.h"
+#include "harness/llama/gguf.h"
+#include "harness/llama/weights.h"
 #include "harness/text/text_process.h"
+#include "tests/files.h"
 #include "tests/program.h"
 
 namespace warptune {
@@ -81,7 +85,8 @@ class DecodeText : public ::testing::Test {
     std::istringstream in(line[1].str());
     std::vector<int> tokens;
     for (int id = 0; in >> id && id != 2;) tokens.push_back(id);
-    TextProcess text(model_);
+    TextProcess text =
+        fs::is_regular_file(model_) ? TextProcess(model_, GgufFile(model_).tokenizer()) : TextProcess(model_);
     text.begin(1, {}, {}, false);
     const std::string begin = text.push({tokens})[0].text;
     return begin + text.finish(1)[0];
@@ -193,6 +198,49 @@ TEST_F(DecodeText, AnEndTokenOfTheGenerationConfigEndsTheText) {
   ASSERT_EQ(run("--prompt ab"), 0) << output_;
   EXPECT_TRUE(printed(before + "\n")) << output_;
   EXPECT_FALSE(printed(before + *middle)) << output_;
+}
+
+/// A GGUF file whose 64 tokens are the bytes from 64 on: their keys stand before the others.
+TEST_F(DecodeText, AGgufFileBringsItsTokenizer) {
+  std::string keys;
+  const auto number = [&](auto value) { keys.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  const auto name = [&](const std::string& text) {
+    number(std::uint64_t{text.size()});
+    keys += text;
+  };
+  const auto array = [&](const char* key, std::uint32_t type, std::uint64_t count) {
+    name(key), number(std::uint32_t{9}), number(type), number(count);
+  };
+  array("tokenizer.ggml.tokens", 8, 64);
+  for (int token = 0; token < 64; ++token) name(byte_character(64 + token));
+  array("tokenizer.ggml.token_type", 5, 64);
+  for (int token = 0; token < 64; ++token) number(std::int32_t{1});
+  array("tokenizer.ggml.merges", 8, 0);
+  for (const auto& [key, value] : {std::pair("ggml.model", "gpt2"), std::pair("ggml.pre", "qwen2")})
+    name(std::string("tokenizer.") + key), number(std::uint32_t{8}), name(value);
+  name("tokenizer.ggml.eot_token_id"), number(std::uint32_t{4}), number(std::uint32_t{63});
+  name("pad"), number(std::uint32_t{8});
+  name(std::string(31 - (keys.size() + 7) % 32, ' '));  // the data stays aligned to 32 bytes
+  std::string bytes = testing::text_of(fs::path(TEST_DATA) / "gguf" / "qwen2_q8_0" / "model.gguf");
+  bytes.replace(bytes.find("tokenizer.ggml.tokens"), 9, "generator");  // the tokens that it has
+  std::uint64_t count = 0;
+  std::memcpy(&count, bytes.data() + 16, sizeof count);
+  count += 7;
+  std::memcpy(bytes.data() + 16, &count, sizeof count);
+  model_ = folder_ / "model.gguf";
+  bytes.insert(24, keys);
+  std::string wrong = bytes;
+  wrong[wrong.find("qwen2")] = '\xff';
+  write(model_, wrong);
+  expect_refused("--prompt a", model_.string() + ": a text of 'tokenizer.*' is not UTF-8");
+  write(model_, bytes);
+  EXPECT_EQ(read_model(model_).eos, (std::vector<int>{2, 63}));
+
+  expect_refused("--prompt a --chat",
+                 model_.string() + ": there is no chat template: no key 'tokenizer.chat_template'");
+  const std::string text = text_of_ids("33 34");
+  ASSERT_EQ(run("--prompt ab"), 0) << output_;
+  EXPECT_TRUE(printed(text)) << output_;
 }
 
 TEST_F(DecodeText, BadInputIsOneSentence) {

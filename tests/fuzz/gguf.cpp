@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       volatile float sum = 0;
       for (const float value : expanded(tensor)) sum = sum + value;
     }
+    fuzz::promise(file.tokenizer().size() <= file.metadata().size(), "keys of the metadata");
     const GgufModel model(path);
     fuzz::promise(!model.config().quantization || model.config().quantization->method == "gguf", "a method");
     read_model(path);

@@ -1,6 +1,7 @@
 """Serves the text of a checkpoint over stdin and stdout, one JSON object per line.
 
-The first line is {"ready": true}. Requests and replies:
+The first line is {"ready": true}; of a GGUF file it answers {"metadata": {KEY: VALUE, ..}}, what the file says of its
+tokenizer. Requests and replies:
     {"encode": {"texts": [..], "chat": false}}                                          {"ids": [[..], ..]}
     {"begin": {"sequences": 1, "stops": [..], "end_tokens": [..], "chat": false}}       {"ready": true}
     {"push": {"tokens": [[..], ..]}}    {"pieces": [{"text": "..", "tokens": 3, "ended": false}, ..]}
@@ -39,7 +40,11 @@ def attempt(work):
         return {"error": f"{type(error).__name__}: {first_line(error)}"}
 
 
-def main(folder):
+def session_of(path, requests):
+    return Session(path, json.loads(next(requests))["metadata"] if os.path.isfile(path) else None)
+
+
+def main(path):
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches this process too
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no reply
@@ -49,7 +54,7 @@ def main(folder):
         replies.write(line + b"\n")
         replies.flush()
 
-    session = attempt(lambda: Session(folder))
+    session = attempt(lambda: session_of(path, requests))
     if isinstance(session, dict):
         return reply(session)
     reply({"ready": True})

@@ -63,6 +63,10 @@ def _to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=
 
 def _find(config):
     """The file and the text of the template: the one named "default" where there are several."""
+    if config.folder.is_file():
+        if not config.chat_template:
+            raise InputError(f"{config.folder}: there is no chat template: no key 'tokenizer.chat_template'")
+        return config.folder, _choose(config.folder, {"default": config.chat_template})
     path = config.folder / "chat_template.jinja"
     more = sorted((config.folder / "additional_chat_templates").glob("*.jinja"))
     if path.exists() or more:

@@ -10,10 +10,11 @@ _FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 
 @dataclass
 class Config:
-    folder: Path
+    folder: Path  # or the GGUF file
     values: dict  # of tokenizer_config.json
     special: dict = field(default_factory=dict)  # names as templates have them (bos_token): texts, or a list of them
     added: dict = field(default_factory=dict)  # ids: {"content": text} and flags
+    chat_template: str | None = None  # of a GGUF file; a folder has it in files
 
     @property
     def special_texts(self):

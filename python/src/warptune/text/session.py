@@ -5,6 +5,7 @@ from pathlib import Path
 from .chat import ChatTemplate
 from .config import read_config
 from .files import InputError
+from .gguf import load_gguf
 from .stream import TextStream
 from .tokenizer import load_tokenizer
 
@@ -12,9 +13,13 @@ _ANSWER = "answer of warptune"  # a text that no template has
 
 
 class Session:
-    def __init__(self, folder):
-        self._config = read_config(Path(folder))
-        self._tokenizer = load_tokenizer(self._config)
+    def __init__(self, path, metadata=None):
+        """Of a folder, or of a GGUF file with its metadata."""
+        if metadata is None:
+            self._config = read_config(Path(path))
+            self._tokenizer = load_tokenizer(self._config)
+        else:
+            self._config, self._tokenizer = load_gguf(Path(path), metadata)
         self._chat = None
         self._streams = []
 

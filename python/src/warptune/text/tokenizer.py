@@ -8,18 +8,17 @@ from .files import TOKENIZER_BYTES, InputError, first_line, need, read_bytes
 def load_tokenizer(config):
     json, model = config.folder / "tokenizer.json", config.folder / "tokenizer.model"
     if json.exists():
-        return JsonTokenizer(json, config)
+        return JsonTokenizer(json, read_bytes(json, TOKENIZER_BYTES), config)
     if model.exists():
-        return SentencePieceTokenizer(model, config)
+        return SentencePieceTokenizer(model, read_bytes(model, TOKENIZER_BYTES), config)
     raise InputError(f"'{config.folder}' has no tokenizer: neither tokenizer.json nor tokenizer.model")
 
 
 class JsonTokenizer:
     """tokenizer.json, which says itself what is put around a text."""
 
-    def __init__(self, path, config):
+    def __init__(self, path, data, config):
         tokenizers = need("tokenizers")
-        data = read_bytes(path, TOKENIZER_BYTES)
         try:
             self._tokenizer = tokenizers.Tokenizer.from_buffer(data)
         except (KeyboardInterrupt, SystemExit):
@@ -50,9 +49,8 @@ class JsonTokenizer:
 class SentencePieceTokenizer:
     """tokenizer.model. The library does not look for special and added tokens in a text; this class does."""
 
-    def __init__(self, path, config):
+    def __init__(self, path, data, config):
         sentencepiece = need("sentencepiece")
-        data = read_bytes(path, TOKENIZER_BYTES)
         self._model = model = sentencepiece.SentencePieceProcessor()
         try:
             model.LoadFromSerializedProto(data)
