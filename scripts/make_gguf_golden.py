@@ -5,7 +5,7 @@ dequantizes them.
     pip install torch transformers safetensors numpy gguf
     scripts/make_gguf_golden.py [tests/data/gguf [NAME ...]]
 
-Each folder holds model.gguf and golden.safetensors (make_golden.py). Rows of q and k of the architecture llama are in the
+Each folder holds model.gguf and golden.safetensors (make_golden.py). Rows of q and k of PAIRED architectures are in the
 order of llama.cpp's convert_hf_to_gguf.py. Weights of Q4_K, Q5_K and Q6_K are random blocks: gguf only reads these
 types.
 """
@@ -41,7 +41,12 @@ CASES = {
     "phi3_q4_0": ("phi3", SMALL | dict(num_attention_heads=4, num_key_value_heads=2, pad_token_id=0,
                                        rope_parameters=make_golden.LONGROPE, original_max_position_embeddings=40),
                   {}, T.Q4_0),
+    "smollm3_q4_0": ("smollm3", SMALL | HEADS | dict(num_hidden_layers=4, pad_token_id=0), {}, T.Q4_0),
+    "granite_q8_0": ("granite", SMALL | dict(num_attention_heads=4, num_key_value_heads=2, embedding_multiplier=12.0,
+                                             residual_multiplier=0.22, attention_multiplier=0.1, logits_scaling=8.0),
+                     {}, T.Q8_0),
 }
+PAIRED = "llama", "smollm3", "granite"
 
 
 def random_blocks(kind, shape, rng):
@@ -86,6 +91,11 @@ def add_metadata(writer, config, architecture):
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_eos_token_id(config.eos_token_id)
     writer.add_token_list([f"token{i}" for i in range(config.vocab_size)])  # an array of texts
+    if architecture == "granite":
+        writer.add_embedding_scale(config.embedding_multiplier)
+        writer.add_residual_scale(config.residual_multiplier)
+        writer.add_attention_scale(config.attention_multiplier)
+        writer.add_logit_scale(config.logits_scaling)
     if head_dim := config.to_dict().get("head_dim"):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
@@ -111,10 +121,11 @@ def make(name, folder, seed):
     generator, rng = torch.Generator().manual_seed(99 + seed), np.random.default_rng(99 + seed)
     model = make_golden.random_model(shape | dict(model_type=architecture), torch.float32, generator)
     config, parameters = model.config, dict(model.named_parameters())
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     writer = gguf.GGUFWriter(folder / "model.gguf", architecture)
     add_metadata(writer, config, architecture)
     for short, module in names(architecture, config.num_hidden_layers):
-        paired = architecture == "llama" and short.endswith(("attn_q", "attn_k"))
+        paired = architecture in PAIRED and short.endswith(("attn_q", "attn_k"))
         for suffix in (".weight", ".bias"):
             parameter = parameters.get(module + suffix)
             if parameter is None:
@@ -123,13 +134,13 @@ def make(name, folder, seed):
             if values.ndim == 1:
                 writer.add_tensor(short + suffix, values)
                 continue
-            values = in_pairs(values, config.head_dim) if paired else values
+            values = in_pairs(values, head_dim) if paired else values
             kind = next((t for end, t in types.items() if short.endswith(end)), other)
             data = (random_blocks(kind, values.shape, rng) if kind in (T.Q4_K, T.Q5_K, T.Q6_K)
                     else gguf.quants.quantize(values, kind))
             writer.add_tensor(short + suffix, data, raw_dtype=kind)
             values = gguf.quants.dequantize(data, kind)
-            parameter.data = torch.tensor(in_order(values, config.head_dim) if paired else values)
+            parameter.data = torch.tensor(in_order(values, head_dim) if paired else values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -21,10 +21,11 @@ using Names = std::pair<std::string_view, std::string_view>;  // of GGUF, of Hug
 /// A value of general.architecture, which is also the model_type.
 struct Architecture {
   std::string_view name;
-  bool paired;  // q and k have the rows of a head in pairs (StoredTensor::paired_rows)
+  bool paired;               // q and k have the rows of a head in pairs (StoredTensor::paired_rows)
+  bool multipliers = false;  // has those of kMultipliers
 };
-constexpr Architecture kArchitectures[] = {
-    {"llama", true}, {"qwen2", false}, {"qwen3", false}, {"phi3", false}};
+constexpr Architecture kArchitectures[] = {{"llama", true}, {"qwen2", false},  {"qwen3", false},
+                                           {"phi3", false}, {"smollm3", true}, {"granite", true, true}};
 
 /// Keys below the name of the architecture. The first six must be there.
 constexpr Names kKeys[] = {{"embedding_length", "hidden_size"},
@@ -39,10 +40,15 @@ constexpr Names kKeys[] = {{"embedding_length", "hidden_size"},
                            {"rope.freq_base", "rope_theta"}};
 constexpr int kNeededKeys = 6;
 
+/// Factors that the other architectures do not have.
+constexpr Names kMultipliers[] = {{"embedding_scale", "embedding_multiplier"},
+                                  {"residual_scale", "residual_multiplier"},
+                                  {"attention.scale", "attention_multiplier"},
+                                  {"logit_scale", "logits_scaling"}};
+
 /// Keys that change what is computed in ways that no kernel here has.
-constexpr std::string_view kRefusedKeys[] = {
-    "expert_count",    "embedding_scale",        "residual_scale",         "logit_scale",
-    "attention.scale", "attn_logit_softcapping", "final_logit_softcapping"};
+constexpr std::string_view kRefusedKeys[] = {"expert_count", "attn_logit_softcapping",
+                                             "final_logit_softcapping"};
 
 constexpr Names kModules[] = {
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
@@ -166,17 +172,23 @@ Json rope_scaling(const Metadata& in, const GgufFile& file) {
 /// The metadata as a config.json, without what the names of tensors tell.
 Json config_of(const Metadata& in, const GgufFile& file) {
   Json config = {{"model_type", in.architecture().name}, {"tie_word_embeddings", false}};
-  for (int i = 0; i < static_cast<int>(std::size(kKeys)); ++i) {
-    const std::string key = in.own(kKeys[i].first);
-    if (i < kNeededKeys || file.metadata().contains(key)) {
-      if (const Json& value = in.value(key); value.is_number() && std::isfinite(value.get<double>()))
-        config[std::string(kKeys[i].second)] = value;
-      else
-        in.fail(key, "one number for all layers");
-    }
-  }
-  for (const std::string_view key : kRefusedKeys)
+  const auto take = [&](const Names& names, bool is_needed) {
+    const std::string key = in.own(names.first);
+    if (!is_needed && !file.metadata().contains(key)) return;
+    const Json& value = in.value(key);
+    if (!value.is_number() || !std::isfinite(value.get<double>())) in.fail(key, "one number for all layers");
+    config[std::string(names.second)] = value;
+  };
+  const auto refuse = [&](std::string_view key) {
     if (in.number(in.own(key), 0) != 0) in.fail(in.own(key), "missing or 0");
+  };
+  for (int i = 0; i < static_cast<int>(std::size(kKeys)); ++i) take(kKeys[i], i < kNeededKeys);
+  for (const Names& names : kMultipliers)
+    if (in.architecture().multipliers)
+      take(names, true);
+    else
+      refuse(names.first);
+  for (const std::string_view key : kRefusedKeys) refuse(key);
   // Only Mistral's files of this architecture have a window.
   if (in.architecture().name == "llama" && config.contains("sliding_window"))
     config["model_type"] = "mistral";

@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 using testing::GoldenRun, testing::golden_run_name;
 
 /// Folders of tests/data/gguf (scripts/make_gguf_golden.py).
-constexpr const char* kGgufGoldens[] = {"llama_q4_0", "llama_q4_k", "llama_q5_k",
-                                        "qwen2_q8_0", "qwen3_f16",  "phi3_q4_0"};
+constexpr const char* kGgufGoldens[] = {"llama_q4_0", "llama_q4_k", "llama_q5_k",   "qwen2_q8_0",
+                                        "qwen3_f16",  "phi3_q4_0",  "smollm3_q4_0", "granite_q8_0"};
 
 fs::path file_of(const std::string& name) { return fs::path(TEST_DATA) / "gguf" / name / "model.gguf"; }
 

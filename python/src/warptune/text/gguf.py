@@ -30,6 +30,7 @@ _WORDS = {
     "deepseek-r1-qwen": _QWEN2_WORDS,
     "tekken": {"pattern": _TEKKEN, "ignore_merges": True, "add_bos": True},
     "smollm": {"digits": True},
+    "refact": {"digits": True},
     "gpt-2": {},
 }
 
