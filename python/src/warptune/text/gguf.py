@@ -94,10 +94,9 @@ def _tokenizer_json(metadata, tokens, config, words):
         split = [{"type": "Split", "pattern": {"Regex": words["pattern"]}, "behavior": "Isolated", "invert": False}]
     elif words.get("digits"):
         split = [{"type": "Digits", "individual_digits": True}]
-    ends = [[{"SpecialToken": {"id": config.special[f"{name}_token"], "type_id": 0}}]
-            if config.values[f"add_{name}_token"] and f"{name}_token" in config.special else []
-            for name in ("bos", "eos")]  # fmt: skip
-    marks = [end[0]["SpecialToken"]["id"] for end in ends if end]
+    bos, eos = ([config.special[name]] if config.values[f"add_{name}"] and name in config.special else []
+                for name in ("bos_token", "eos_token"))  # fmt: skip
+    marks = {text: {"SpecialToken": {"id": text, "type_id": 0}} for text in bos + eos}
     return json.dumps({
         "version": "1.0",
         "added_tokens": [{"id": i, "single_word": False, "lstrip": False, "rstrip": False, **token}
@@ -106,7 +105,8 @@ def _tokenizer_json(metadata, tokens, config, words):
         "pre_tokenizer": {"type": "Sequence",
                           "pretokenizers": split + [byte_level | {"use_regex": "pattern" not in words}]},
         "post_processor": {"type": "TemplateProcessing", "pair": [],
-                           "single": ends[0] + [{"Sequence": {"id": "A", "type_id": 0}}] + ends[1],
+                           "single": [*map(marks.get, bos), {"Sequence": {"id": "A", "type_id": 0}},
+                                      *map(marks.get, eos)],
                            "special_tokens": {text: {"id": text, "ids": [tokens.index(text)], "tokens": [text]}
                                               for text in marks}},
         "decoder": byte_level | {"use_regex": True},
