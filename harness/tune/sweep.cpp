@@ -293,8 +293,7 @@ class Loader {
   }
 
   void read_steps(const YAML::Node& node) {
-    const auto dtypes = node["dtypes"] ? dtypes_of(yaml_, node["dtypes"]) : dtypes_;
-    for (StepItem& step : read_step_item(yaml_, node, folder_, dtypes)) {
+    for (StepItem& step : read_step_item(yaml_, node, folder_, dtypes_)) {
       const std::int64_t contexts[] = {step.spec.context};
       yaml_.at(node, [&] {  // throws where the ops do not have these dims
         for (const Problem& problem : decode_problems(*ops_, step.spec.model, step.spec.dtype,

@@ -11,6 +11,7 @@
 #include "harness/llama/model_problems.h"
 #include "harness/llama/tensor_parallel.h"
 #include "harness/llama/weights.h"
+#include "harness/tune/sweep_settings.h"
 
 namespace warptune {
 namespace {
@@ -132,7 +133,8 @@ std::vector<ModelProblem> ModelItem::problems(const OpTable& ops, DType dtype, s
 ModelConfig model_named(const std::string& name) { return is_preset(name) ? preset(name) : read_model(name); }
 
 std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& node,
-                                     const std::filesystem::path& folder, const std::vector<DType>& dtypes) {
+                                     const std::filesystem::path& folder,
+                                     const std::vector<DType>& default_dtypes) {
   yaml.expect_keys(node, "an item of 'steps'",
                    {"model", "ranks", "batch", "context", "weights", "kv_dtype", "k_layout", "page_size",
                     "window", "dtypes", "candidates"});
@@ -149,6 +151,7 @@ std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& n
   };
   limit("batch", batches, kMaxStepBatch);
   limit("context", contexts, kMaxStepContext);
+  const auto dtypes = node["dtypes"] ? dtypes_of(yaml, node["dtypes"]) : default_dtypes;
   std::vector<StepItem> steps;
   const ModelConfig model = step.spec.model;
   for (const WeightFormat& format : weights_of(yaml, node, model))

@@ -40,7 +40,8 @@ ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
 /// The steps of an item of 'steps', for each batch and bucket of contexts. Throws InputError with file and
 /// line.
 std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& node,
-                                     const std::filesystem::path& folder, const std::vector<DType>& dtypes);
+                                     const std::filesystem::path& folder,
+                                     const std::vector<DType>& default_dtypes);
 
 /// The configuration of a preset, or of the checkpoint in a folder.
 ModelConfig model_named(const std::string& name);

@@ -146,6 +146,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
        "kv_dtype, k_layout, "
        "page_size, window, dtypes, candidates"},
       {"step_weights_group", "4: weights of 64 columns have no groups of 128; it must divide them"},
+      {"step_not_a_map", "2: an item of 'steps' must be a map of names to values"},
       {"step_batch", "4: 'batch' of a step is 100000; it must be at most 4096"},
   };
   const std::filesystem::path folder = std::filesystem::path(TEST_DATA) / "bad_yaml";
