@@ -105,6 +105,7 @@ def test_a_chat_template_is_used(tmp_path):
         ({"model": "t5"}, """'tokenizer.ggml.model' is "t5"; gpt2 and llama can be read"""),
         ({"model": None}, "'tokenizer.ggml.model' is null; gpt2 and llama can be read"),
         ({"pre": "mpt"}, """'tokenizer.ggml.pre' is "mpt"; llama-bpe, llama3, """),
+        ({"pre": ["mpt"]}, """'tokenizer.ggml.pre' is ["mpt"]; llama-bpe, llama3, """),
         ({"pre": None}, """'tokenizer.ggml.pre' is "default"; llama-bpe, llama3, """),
         ({"tokens": None}, "'tokenizer.ggml.tokens' must be a list of str"),
         ({"tokens": [1]}, "'tokenizer.ggml.tokens' must be a list of str"),

@@ -80,7 +80,7 @@ def load_gguf(path, values):
 
 def _words(metadata):
     name = metadata.get("ggml.pre", "default")
-    if name not in _WORDS:
+    if name not in list(_WORDS):  # a list of a file is not hashable
         raise InputError(
             f"{metadata.path}: 'tokenizer.ggml.pre' is {json.dumps(name)[:60]}; {', '.join(_WORDS)} can be read")
     return _WORDS[name]
