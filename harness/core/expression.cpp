@@ -67,9 +67,8 @@ std::string joined(std::span<const Pointer> nodes) {
 
 nlohmann::json json_of(const Node& node) {
   if (node.kind == Kind::number) {
-    const auto integer = static_cast<std::int64_t>(node.number);
-    return static_cast<double>(integer) == node.number ? nlohmann::json(integer)
-                                                       : nlohmann::json(node.number);
+    return is_exact_integer(node.number) ? nlohmann::json(static_cast<std::int64_t>(node.number))
+                                         : nlohmann::json(node.number);
   }
   if (node.kind != Kind::call) return node.name;
   nlohmann::json list = {node.op->name};
@@ -209,6 +208,10 @@ double evaluated(const Node& node, const std::function<double(const std::string&
 }
 
 }  // namespace
+
+bool is_exact_integer(double value) {
+  return value == std::floor(value) && std::abs(value) <= static_cast<double>(kLargestInteger);
+}
 
 Expression::Expression(std::shared_ptr<const Node> node, std::string text, std::string origin)
     : node_(std::move(node)), text_(std::move(text)), origin_(std::move(origin)) {}

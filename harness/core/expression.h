@@ -2,6 +2,7 @@
 // Expressions over dims, parameters, derived values and facts of a device: constraints, and the geometry of
 // launches. docs/expressions.md has the table of operators and functions.
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -15,6 +16,11 @@ namespace warptune {
 
 /// Why a value is not a number, for messages.
 inline constexpr std::string_view kNotFinite = "it divides by zero, or a result in it is not finite";
+
+/// A double holds all integers up to it.
+inline constexpr std::int64_t kLargestInteger = 9'000'000'000'000'000;
+/// Whether a value is such an integer.
+bool is_exact_integer(double value);
 
 /// A name that expressions may use. A value i of it is written as label i, where there are labels.
 struct Variable {

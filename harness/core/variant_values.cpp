@@ -169,10 +169,6 @@ std::int64_t bytes_of(const Expression& workspace, const Variant& variant, const
   return VariantValues(variant, problem, config).integer(workspace, 0);
 }
 
-bool is_exact_integer(double value) {
-  return value == std::floor(value) && std::abs(value) <= static_cast<double>(kLargestInteger);
-}
-
 namespace {
 
 /// The value of a member of an args struct.

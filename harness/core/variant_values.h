@@ -57,9 +57,6 @@ class TensorMaps {
   std::vector<TensorMapExpressions> maps_;
 };
 
-/// A double holds all integers up to it.
-inline constexpr std::int64_t kLargestInteger = 9'000'000'000'000'000;
-
 /// Looks up the names of a variant's expressions. Derived values are evaluated when they are used.
 class VariantValues {
  public:
@@ -106,8 +103,6 @@ auto parts_of(Geometry& g) {
 }
 /// The launch that has these values, which are integers.
 Launch launch_of_parts(std::span<const double> values);
-/// Whether a value is an integer that a double holds exactly.
-bool is_exact_integer(double value);
 /// A member that expressions of tensor maps may name.
 bool is_integer(const ArgsField& field);
 

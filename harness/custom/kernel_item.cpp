@@ -18,7 +18,7 @@ FormulaText::Constants derived_values(const Variant& like) {
     Assignment integers;
     const VariantValues values(*copy, problem, config);
     for (const DerivedValue& d : copy->derived)
-      if (const double value = values.knows(d.value) ? values(d.value) : NAN; value == std::floor(value))
+      if (const double value = values.knows(d.value) ? values(d.value) : NAN; is_exact_integer(value))
         integers.set(d.name, static_cast<std::int64_t>(value));
     return integers;
   };

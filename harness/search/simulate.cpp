@@ -9,6 +9,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/expression.h"
 #include "harness/core/parallel.h"
 #include "harness/core/pattern.h"
 #include "harness/core/print.h"
@@ -26,7 +27,7 @@ constexpr double kPercents[] = {1, 2, 5, 10, 15, 25, 50};
 Assignment config_of(const std::string& text, std::map<std::string, std::vector<std::string>>& labels) {
   Assignment config;
   for (const auto& [name, value] : parse_pairs(text)) {
-    if (const auto n = number_of(value)) {
+    if (const auto n = number_of(value); n && is_exact_integer(*n)) {
       config.set(name, static_cast<std::int64_t>(*n));
       continue;
     }

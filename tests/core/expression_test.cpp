@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -160,6 +161,16 @@ TEST(Expression, LabelsAreNames) {
   for (const char* text : {"epilogue == 2", "epilogue < 2", "epilogue in [add, 2]", "2 * epilogue"})
     EXPECT_EQ(Expression(text).label_used_as_number(kVariables), "epilogue") << text;
   EXPECT_EQ(Expression("epilogue == add && block == 2").label_used_as_number(kVariables), std::nullopt);
+}
+
+TEST(Expression, NumbersBeyondIntegersStayDoubles) {
+  EXPECT_EQ(Expression("1e32").json().dump(), "1e+32");
+  EXPECT_EQ(Expression("4.5").json().dump(), "4.5");
+  EXPECT_EQ(Expression("4").json().dump(), "4");
+  EXPECT_TRUE(is_exact_integer(-kLargestInteger));
+  for (const double value :
+       {0.5, 1e16, -1e300, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_FALSE(is_exact_integer(value)) << value;
 }
 
 TEST(Expression, IsBuiltByOperators) {
