@@ -26,7 +26,7 @@ std::string joined(std::span<const Pointer> nodes);
 
 /// `above`: the precedence of what the text is an operand of.
 std::string printed(const Node& node, int above = 0) {
-  if (node.kind == Kind::number) return fmt::format("{:.16g}", node.number);
+  if (node.kind == Kind::number) return fmt::format("{}", node.number);  // the shortest that parses to it
   if (node.kind == Kind::name) return node.name;
   if (node.kind == Kind::label) return fmt::format("'{}'", node.name);
   const Operator& op = *node.op;

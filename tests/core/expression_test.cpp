@@ -168,6 +168,8 @@ TEST(Expression, NumbersBeyondIntegersStayDoubles) {
   EXPECT_EQ(Expression("4.5").json().dump(), "4.5");
   EXPECT_EQ(Expression("4").json().dump(), "4");
   EXPECT_TRUE(is_exact_integer(-kLargestInteger));
+  const Expression built = Expression("a") + 44404444444444444441.0 + 1.0 / 3;
+  EXPECT_EQ(Expression(built.text()).json(), built.json()) << built.text();
   for (const double value :
        {0.5, 1e16, -1e300, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
     EXPECT_FALSE(is_exact_integer(value)) << value;
