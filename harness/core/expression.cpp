@@ -179,8 +179,9 @@ Pointer substituted(const Pointer& pointer, const std::function<Pointer(const st
     arguments.push_back(substituted(argument, replacement));
     if (arguments.back()->kind == Kind::number) numbers.push_back(arguments.back()->number);
   }
+  // Of two: a sign has the name of its operator, too.
   const auto is = [&](std::size_t i, double value) {
-    return arguments[i]->kind == Kind::number && arguments[i]->number == value;
+    return arguments.size() == 2 && arguments[i]->kind == Kind::number && arguments[i]->number == value;
   };
   if (numbers.size() == arguments.size()) {
     if (const double value = node.op->evaluate(numbers); !std::isnan(value)) return number_node(value);

@@ -163,6 +163,18 @@ TEST(Expression, LabelsAreNames) {
   EXPECT_EQ(Expression("epilogue == add && block == 2").label_used_as_number(kVariables), std::nullopt);
 }
 
+TEST(Expression, ASignIsNoSum) {
+  const auto folded = [](const char* text) {
+    return Expression(text)
+        .substitute([](const std::string& name) { return name == "n" ? std::optional(0.0) : std::nullopt; })
+        .text();
+  };
+  EXPECT_EQ(folded("+z"), "+z");
+  EXPECT_EQ(folded("-z"), "-z");
+  EXPECT_EQ(folded("+n + z"), "z");
+  EXPECT_EQ(folded("z + n"), "z");
+}
+
 TEST(Expression, NumbersBeyondIntegersStayDoubles) {
   EXPECT_EQ(Expression("1e32").json().dump(), "1e+32");
   EXPECT_EQ(Expression("4.5").json().dump(), "4.5");
