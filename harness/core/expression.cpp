@@ -28,7 +28,8 @@ std::string joined(std::span<const Pointer> nodes);
 std::string printed(const Node& node, int above = 0) {
   if (node.kind == Kind::number) return fmt::format("{}", node.number);  // the shortest that parses to it
   if (node.kind == Kind::name) return node.name;
-  if (node.kind == Kind::label) return fmt::format("'{}'", node.name);
+  if (node.kind == Kind::label)
+    return fmt::format("{0}{1}{0}", contains(node.name, '\'') ? '"' : '\'', node.name);
   const Operator& op = *node.op;
   const std::span<const Pointer> arguments = node.arguments;
   std::string text;

@@ -163,7 +163,7 @@ TEST(Expression, LabelsAreNames) {
   EXPECT_EQ(Expression("epilogue == add && block == 2").label_used_as_number(kVariables), std::nullopt);
 }
 
-TEST(Expression, ASignIsNoSum) {
+TEST(Expression, SignsAndQuotesArePrinted) {
   const auto folded = [](const char* text) {
     return Expression(text)
         .substitute([](const std::string& name) { return name == "n" ? std::optional(0.0) : std::nullopt; })
@@ -172,6 +172,7 @@ TEST(Expression, ASignIsNoSum) {
   EXPECT_EQ(folded("+z"), "+z");
   EXPECT_EQ(folded("-z"), "-z");
   EXPECT_EQ(folded("+n + z"), "z");
+  EXPECT_EQ(folded("z == \"it's\" || z == 'a b'"), "z == \"it's\" || z == 'a b'");
   EXPECT_EQ(folded("z + n"), "z");
 }
 
