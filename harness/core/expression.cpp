@@ -180,7 +180,7 @@ Pointer substituted(const Pointer& pointer, const std::function<Pointer(const st
     arguments.push_back(substituted(argument, replacement));
     if (arguments.back()->kind == Kind::number) numbers.push_back(arguments.back()->number);
   }
-  // Of two: a sign has the name of its operator, too.
+  // A sign has the name of a sum or a difference, and one operand.
   const auto is = [&](std::size_t i, double value) {
     return arguments.size() == 2 && arguments[i]->kind == Kind::number && arguments[i]->number == value;
   };

@@ -8,7 +8,6 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/expression.h"
 #include "harness/core/lookup.h"
 #include "harness/llama/gguf.h"
 #include "harness/llama/tensor_parallel.h"
@@ -148,9 +147,7 @@ Json rope_scaling(const Metadata& in, const GgufFile& file) {
   const double factor = number("rope.scaling.factor", number("rope.scale_linear", 0));
   const std::string type_key = in.own("rope.scaling.type");
   const Json& type = in.value(type_key);
-  const char* const length_key = "rope.scaling.original_context_length";
-  const double original = number(length_key, 0);
-  if (!is_exact_integer(original)) in.fail(in.own(length_key), "a whole number");
+  const std::string length_key = in.own("rope.scaling.original_context_length");
   Json scaling;
   if (file.tensors().contains(kFactors)) {  // the rule of llama3, applied by the converter
     scaling = {{"rope_type", "longrope"}, {"attention_factor", 1}, {"factor", 1}};
@@ -168,8 +165,8 @@ Json rope_scaling(const Metadata& in, const GgufFile& file) {
       in.fail(type_key, "none, linear or yarn, or longrope with its factors");
     scaling = {{"rope_type", "linear"}, {"factor", factor}};
   }
-  if (!scaling.is_null() && original > 0)
-    scaling["original_max_position_embeddings"] = static_cast<std::int64_t>(original);
+  if (!scaling.is_null() && in.number(length_key, 0) > 0)
+    scaling["original_max_position_embeddings"] = in.value(length_key);
   return scaling;
 }
 

@@ -23,7 +23,7 @@ class TextProcess {
   /// answer may take `seconds`, and longer for long prompts. Every function throws InputError, also where a
   /// Python package is missing or the process ends.
   explicit TextProcess(const std::filesystem::path& model_folder, double seconds = 60);
-  /// Of a GGUF file; `metadata`: GgufFile::tokenizer().
+  /// The same for a GGUF file; `metadata`: what its GgufFile::tokenizer() returns.
   TextProcess(const std::filesystem::path& gguf, const nlohmann::json& metadata, double seconds = 60);
 
   /// The ids of texts in UTF-8, with special tokens; with `chat`, those of the chat template around each.

@@ -134,7 +134,8 @@ TEST_F(StepSweep, AStepWithANearContextTakesThePlansThatDoNotDependOnIt) {
   EXPECT_NE(near.text.find("plans: near_step"), std::string::npos) << near.text;
   EXPECT_EQ(near.text.find("tuned in the step"), std::string::npos) << near.text;
   const Ended both = decode("", 62);
-  EXPECT_NE(both.text.find("plans: near_step"), std::string::npos) << "it ends in the next bucket\n" << both.text;
+  EXPECT_NE(both.text.find("plans: near_step"), std::string::npos) << "it ends in the next bucket\n"
+                                                                   << both.text;
   const Ended forced = decode("--baseline naive", 100);
   EXPECT_EQ(forced.text.find("near step"), std::string::npos) << forced.text;
 }
