@@ -31,6 +31,22 @@ __device__ __forceinline__ void mma_m16n8k16<fp16>(float (&d)[4], const unsigned
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// mma.sync of unsigned by signed bytes, int32 accumulators, m16n8k32. A: a0 (row g, k 4t..4t+3), a1 (row
+/// g+8), a2 (row g, k 16+4t..), a3 (row g+8); B: b0 (k 4t..4t+3, col g), b1 (k 16+4t..); D as above.
+__device__ __forceinline__ void mma_m16n8k32(int (&d)[4], uint4 a, uint2 b) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
+}
+/// The same, m16n8k16: the first halves of A and B.
+__device__ __forceinline__ void mma_m16n8k16(int (&d)[4], uint2 a, unsigned b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+               : "r"(a.x), "r"(a.y), "r"(b));
+}
+
 /// ldmatrix: four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
 /// Loops that pass a 32-bit shared address (see shared_address()) instead of a pointer take half the
 /// registers, and constant offsets fold into the instruction.

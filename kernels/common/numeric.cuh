@@ -20,6 +20,13 @@ __device__ __forceinline__ float to_float(fp16 x) {
   return y;
 }
 
+/// The larger one, or NaN if one is NaN.
+__device__ __forceinline__ float max_nan(float a, float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+
 /// Rounds to nearest even.
 template <class T>
 __device__ __forceinline__ T from_float(float x);

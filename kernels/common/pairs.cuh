@@ -5,6 +5,14 @@
 
 namespace warptune {
 
+/// The values of a register.
+template <class T>
+__device__ __forceinline__ Vec<float, 2> unpack2(unsigned pair) {
+  if constexpr (is_same<T, bf16>)
+    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+  else
+    return to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
+}
 /// a * b + c, rounded once.
 template <class T>
 __device__ __forceinline__ unsigned fma_pairs(unsigned a, unsigned b, unsigned c) {

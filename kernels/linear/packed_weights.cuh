@@ -184,8 +184,9 @@ template <class T, int kWeights>
 inline constexpr bool kScaledWeightsAreExact = kWeights == kWeightsNvfp4 ||
                                                (kWeights == kWeightsMxfp4 && is_same<T, bf16>);
 
-/// The scales of a row for the kCount groups of a block of weights. Those of fp4 are a vector of bytes.
-template <int kWeights, int kGroup, int kCount>
+/// The scales of a row for kCount groups of a block of weights, every kStride-th. Those of fp4 are a vector
+/// of bytes.
+template <int kWeights, int kGroup, int kCount, int kStride = 1>
 struct BlockScales {
   using Scale = WeightScale<kWeights, kGroup>;
   static constexpr bool kBytes = is_fp4(kWeights);
@@ -216,14 +217,8 @@ struct BlockScales {
     } else {
 #pragma unroll
       for (int i = 0; i < kCount; ++i)
-        values[i] = static_cast<const Scale*>(slot)[(column / kGroup + i) * kBlockRows + row];
+        values[i] = static_cast<const Scale*>(slot)[(column / kGroup + i * kStride) * kBlockRows + row];
     }
-  }
-  /// Reads only the scales of groups 2 * pair and 2 * pair + 1 of the block, as scales 0 and 1. fp16 scales.
-  __device__ __forceinline__ void read_pair(const void* slot, int column, int row, int pair) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      values[i] = static_cast<const Scale*>(slot)[(column / kGroup + 2 * pair + i) * kBlockRows + row];
   }
   __device__ __forceinline__ float operator[](int i) const {
     if constexpr (kWeights == kWeightsNvfp4)
@@ -256,8 +251,8 @@ struct BlockScales {
 
 /// A weight is d * scale * integer, less dmin * minimum where groups have minima. The products with d and
 /// dmin are exact in fp32.
-template <int kWeights, int kGroup, int kCount>
-requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount> {
+template <int kWeights, int kGroup, int kCount, int kStride>
+requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount, kStride> {
   static constexpr bool kOffsets = has_minima(kWeights);
   static constexpr int kWords = block_columns(kWeights) / 64;
   unsigned bytes[kWords];  // scales of the groups, each with its minimum
@@ -270,44 +265,52 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
     read(static_cast<const fp16*>(scales) + super_index(kIn, row, k) * super_words(kWeights),
          k % kSuperColumns, static_cast<int>(row % kBlockRows));
   }
+  /// Reads the scales of all groups of the block, and d and dmin.
   __device__ __forceinline__ void read(const void* slot, int column, int row) {
-    const unsigned* const words = read_steps(slot, column, row);
-    const auto vec = load_vec<kWords>(words);
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) bytes[w] = vec[w];
-  }
-  /// Reads only groups 2 * pair and 2 * pair + 1 of the block, as groups 0 and 1.
-  __device__ __forceinline__ void read_pair(const void* slot, int column, int row, int pair) {
-    const unsigned* const words = read_steps(slot, column, row);
-    bytes[0] = kOffsets ? words[pair] : reinterpret_cast<const unsigned short*>(words)[pair];
-  }
-  __device__ __forceinline__ float d() const { return step(0); }
-  __device__ __forceinline__ float dmin() const { return step(1); }
-  __device__ __forceinline__ float scale(int i) const { return byte(kOffsets ? 2 * i : i); }
-  __device__ __forceinline__ float minimum(int i) const { return byte(2 * i + 1); }
-  /// What multiplies the bytes of group i.
-  __device__ __forceinline__ float operator[](int i) const { return d() * scale(i); }
-
- private:
-  /// Reads d and dmin; returns the bytes of the block's groups.
-  __device__ __forceinline__ const unsigned* read_steps(const void* slot, int column, int row) {
     const fp16* const super = static_cast<const fp16*>(slot) + column / kSuperColumns * super_words(kWeights);
     if constexpr (kOffsets)
       steps = reinterpret_cast<const unsigned*>(super)[kBlockRows * kSuperGroupWords / 2 + row];
     else
       steps = reinterpret_cast<const unsigned short*>(super)[kBlockRows * kSuperGroupWords + row];
     const int block = column % kSuperColumns / block_columns(kWeights);
-    return reinterpret_cast<const unsigned*>(super) + (block * kBlockRows + row) * kWords;
+    const auto vec =
+        load_vec<kWords>(reinterpret_cast<const unsigned*>(super) + (block * kBlockRows + row) * kWords);
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) bytes[w] = vec[w];
   }
+  __device__ __forceinline__ float d() const { return step(0); }
+  __device__ __forceinline__ float dmin() const { return step(1); }
+  __device__ __forceinline__ float scale(int i) const { return byte(kOffsets ? 2 * i : i); }
+  __device__ __forceinline__ float minimum(int i) const { return byte(2 * i + 1); }
+  /// scale(i + first) as an integer, where only `first`, 0 or 1, differs between threads.
+  __device__ __forceinline__ int integer_scale(int i, int first) const {
+    const int at = kOffsets ? 2 * i % 4 + 2 * first : i + first;
+    const unsigned word = unsigned_bytes(bytes[kOffsets ? i / 2 : 0]);
+    return static_cast<int>(__byte_perm(word, 0, 0x4440u + static_cast<unsigned>(at))) - kBias;
+  }
+  /// What multiplies the sum of x of a group that differs between threads: its minimum, or its scale.
+  __device__ __forceinline__ float offset(int group) const {
+    const int at = kOffsets ? 2 * group + 1 : group;
+    return byte(kWords > 1 && at >= 4 ? bytes[kWords - 1] : bytes[0], at);
+  }
+  /// What multiplies the bytes of group i.
+  __device__ __forceinline__ float operator[](int i) const { return d() * scale(i); }
+
+ private:
   __device__ __forceinline__ float step(int i) const {
     return to_float((*reinterpret_cast<const Vec<fp16, 2>*>(&steps))[i]);
   }
   /// A byte below the exponent of 2^23 is that power plus the byte. The signed ones of Q6_K plus 128 are
   /// unsigned.
-  __device__ __forceinline__ float byte(int i) const {
+  __device__ __forceinline__ float byte(int i) const { return byte(bytes[i / 4], i); }
+  static __device__ __forceinline__ float byte(unsigned word, int i) {
     const unsigned selector = 0x7440u | static_cast<unsigned>(i % 4);
-    const unsigned word = kOffsets ? bytes[i / 4] : bytes[i / 4] ^ 0x80808080u;
-    return __uint_as_float(__byte_perm(word, 0x4b000000u, selector)) - (kOffsets ? 0x1p23f : 0x1p23f + 128);
+    return __uint_as_float(__byte_perm(unsigned_bytes(word), 0x4b000000u, selector)) - (0x1p23f + kBias);
+  }
+  /// The signed bytes of Q6_K plus kBias.
+  static constexpr int kBias = kOffsets ? 0 : 128;
+  static __device__ __forceinline__ unsigned unsigned_bytes(unsigned word) {
+    return kOffsets ? word : word ^ 0x80808080u;
   }
 };
 

@@ -324,6 +324,41 @@ const auto kScaledProblems = ::testing::Values(
 INSTANTIATE_TEST_SUITE_P(Quantized, LinearScales, kScaledProblems, shape_name);
 INSTANTIATE_TEST_SUITE_P(Quantized, GpuLinearScales, kScaledProblems, shape_name);
 
+/// x of unlike magnitudes, for kernels that round it relative to its largest value.
+struct MagnitudeCase {
+  const char* name;
+  float (*x)(std::int64_t i);
+};
+constexpr MagnitudeCase kMagnitudeCases[] = {
+    {"Zeros", [](std::int64_t) { return 0.0f; }},
+    {"OneIsLarge", [](std::int64_t i) { return i % 997 == 5 ? 3000.0f : i % 7 * 0.25f - 0.75f; }},
+    {"PowersOfTwo", [](std::int64_t i) { return std::ldexp(i % 2 == 0 ? 1.0f : -1.0f, -(i * 7 % 20)); }},
+    {"Small", [](std::int64_t i) { return (i % 7 - 3) * 1e-6f; }},
+    {"OneIsNan", [](std::int64_t i) { return i == 5 ? NAN : i % 7 * 0.25f; }}};
+class LinearMagnitudes : public ::testing::TestWithParam<MagnitudeCase> {
+ protected:
+  static OpEntry entry() {
+    return with_input(find_op("linear"), "x",
+                      [x = GetParam().x](const Problem&, std::int64_t i) { return x(i); });
+  }
+  static std::vector<Dims> problems() {
+    return {quantized("1", "1024", "40", "int4", "128"), quantized("1", "512", "40", "int4", "32"),
+            quantized("1", "512", "40", "int4", "0"),    quantized("1", "512", "40", "q4_k", "32"),
+            quantized("1", "512", "40", "q6_k", "16"),   quantized("1", "512", "40", "int8", "0"),
+            quantized("3", "512", "40", "int4", "128")};
+  }
+};
+class GpuLinearMagnitudes : public LinearMagnitudes {};
+TEST_P(LinearMagnitudes, HostVariantsMatchTheReference) {
+  for (const Dims& dims : problems()) check_host_variants(entry(), dims, kFloats);
+}
+TEST_P(GpuLinearMagnitudes, CudaVariantsMatchTheReference) {
+  for (const Dims& dims : problems()) check_cuda_variants(entry(), dims, kFloats, 8);
+}
+const auto kMagnitudeName = [](const auto& shown) { return std::string(shown.param.name); };
+INSTANTIATE_TEST_SUITE_P(Inputs, LinearMagnitudes, ::testing::ValuesIn(kMagnitudeCases), kMagnitudeName);
+INSTANTIATE_TEST_SUITE_P(Inputs, GpuLinearMagnitudes, ::testing::ValuesIn(kMagnitudeCases), kMagnitudeName);
+
 /// The weights of this GEMM serve as those of the next one.
 template <class T>
 Args with_next(const Args& bound, std::int64_t rows, std::int64_t row_bytes) {

@@ -7,18 +7,18 @@ namespace warptune {
 namespace {
 
 const DerivedValue kOutputs{"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs of these tiles"};
-const DerivedValue kXGroups{"x_groups",
-                            "weights in [int4, q4_k, q5_k, q6_k] || (weights == int8 && group != 0) ? "
-                            "(group == 0 ? 1 : max(block_columns // max(group, 1), 1)) : 0",
-                            "sums of x that a GEMV stores for a block of weights"};
-const DerivedValue kXBytes{
-    "x_bytes",
-    "16 * ceil_div(tokens * (part_in + 8) * dtype_bytes + "
-    "4 * tokens * max(x_groups * part_in // block_columns, 1) + "
-    "16 * (tokens == 1 && (weights in [q4_k, q6_k] || (weights == int4 && group == 32 && "
-    "zeros == no)) ? warps : 0) + "
-    "4 * warps * (prologue == none ? 1 : tokens), 16)",
-    "bytes of x, of its sums and its squares: WarpActivations::Shared"};
+const DerivedValue kDigits{"digits", "tokens == 1 && weights in [int4, q4_k, q5_k, q6_k]",
+                           "whether a GEMV splits x into digits"};
+const DerivedValue kXGroups{
+    "x_groups",
+    "weights in [int4, q4_k, q5_k, q6_k] && !(digits && group == 0 && zeros == no) || (weights == int8 && "
+    "group != 0) ? (group == 0 ? 1 : max(block_columns // max(group, 1), 1)) : 0",
+    "sums of x that a GEMV stores for a block of weights"};
+const DerivedValue kXBytes{"x_bytes",
+                           "16 * ceil_div((digits ? 4 * part_in : tokens * (part_in + 8) * dtype_bytes) + "
+                           "4 * tokens * max(x_groups * part_in // block_columns, 1) + "
+                           "4 * warps * (prologue == none ? 1 : tokens), 16)",
+                           "bytes of x, of its sums and its squares: WarpActivations::Shared"};
 const DerivedValue kRowsPerOutput{"rows_per_output", "epilogue == swiglu ? 2 : 1",
                                   "weight rows of an output"};
 const DerivedValue kWeightSlots{"weight_slots", "ceil_div(rows_per_output * out, 8)",
@@ -50,7 +50,8 @@ Variant gemv_packed_cp_async() {
       .name = "gemv_packed_cp_async",
       .idea =
           "Few tokens, quantized weights: persistent blocks, a cp.async pipeline per warp in front of "
-          "mma.sync, integers as subnormal numbers; the warps of a block split K.",
+          "mma.sync, integers as subnormal numbers, or with one token as they are beside digits of x; the "
+          "warps of a block split K.",
       .parameters = {{"blocks_per_sm", {1, 2, 3}, "persistent blocks per SM"},
                      {"warps", {4, 8, 11, 14, 16, 18}, "warps per block, which split K"},
                      {"tiles", {1, 2, 4}, "tiles of 16 weight rows of a work tile"},
@@ -60,6 +61,7 @@ Variant gemv_packed_cp_async() {
       .derived = {kBlockColumns,
                   kOutputs,
                   {"part_in", "in", "columns of a block"},
+                  kDigits,
                   kXGroups,
                   kXBytes,
                   kScaleBytes,
@@ -121,6 +123,7 @@ Variant gemv_packed_bulk_copy() {
            kRowsPerOutput,
            kWeightSlots,
            {"part_in", "in // cluster_k", "columns of a block"},
+           kDigits,
            kXGroups,
            kXBytes,
            kGroups,

@@ -1,5 +1,6 @@
 // GEMV on quantized weights (packed_weights.h) for 1 to 16 tokens, with a deep pipeline of bulk copies
-// (sm_90) that goes on while a block waits for x. Products: packed_dot.cuh.
+// (sm_90) that goes on while a block waits for x. Products: packed_dot.cuh and
+// packed_digits.cuh.
 // Grid: persistent blocks. A cluster of kClusterK blocks, each with its part of K and so of x, computes a
 //   share of the work tiles of kTiles tiles of 16 rows.
 // Roles: the producer, a thread of the last warp, loads stages of kWarps blocks of weights of each row, with
@@ -149,8 +150,8 @@ class StageReader {
   __device__ __forceinline__ explicit StageReader(typename P::Storage& shared) : shared_(shared) {}
 
   __device__ __forceinline__ void wait() { mbarrier_wait(&shared_.full[state_.index], state_.phase); }
-  /// Reads this lane's part. `parity`: of the warp's block (PackedAccumulator::add).
-  __device__ __forceinline__ void read(PackedBlock<S> (&weights)[S::kTiles][2], int parity) const {
+  /// Reads this lane's part.
+  __device__ __forceinline__ void read(PackedBlock<S> (&weights)[S::kTiles][2]) const {
     const typename P::Stage& stage = shared_.stages[state_.index];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
@@ -161,7 +162,7 @@ class StageReader {
       if constexpr (S::kGroup != 0)
         read_scales(to,
                     stage.scales[slot / P::kMatrixSlots][warp / P::kChunkWarps].slots[slot % P::kMatrixSlots],
-                    warp % P::kChunkWarps * S::kColumns, parity);
+                    warp % P::kChunkWarps * S::kColumns);
       if constexpr (S::kZeros) read_zeros(to, stage.zeros[slot], warp * S::kColumns);
     }
   }
@@ -228,7 +229,7 @@ class ClusterCombine {
       for (int block = 1; block < S::kClusterK; ++block)
 #pragma unroll
         for (int r = 0; r < S::kResultRows; ++r) sums[r] += shared_.sums[block][tile][result][r];
-      if (output.is_valid) output.store(args, sums, S::Word::kSumScale);
+      if (output.is_valid) output.store(args, sums, S::kSumScale);
     }
   }
 
@@ -239,13 +240,12 @@ class ClusterCombine {
 
 /// A consumer warp.
 template <class S, class P>
-__device__ __forceinline__ void consume(const QuantizedLinearArgs& args, typename P::Storage& shared,
-                                        WarpActivations<S>& x) {
+__device__ __forceinline__ void consume(const QuantizedLinearArgs& args, const PackedWork<S>& work,
+                                        typename P::Storage& shared, WarpActivations<S>& x) {
   StageReader<S, P> pipeline(shared);
   if constexpr (S::kClusterK == 1) {
-    multiply_tiles<S>(args, shared.partials, x, pipeline);
+    multiply_tiles<S>(args, work, shared.partials, x, pipeline);
   } else {
-    const PackedWork<S> work;
     ClusterCombine<S> combine(shared, work);
     for (int n = 0; n < work.count; ++n) {
       multiply_tile(shared.partials, x, pipeline, n);
@@ -299,10 +299,11 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
     pdl_wait();
   } else {
     WarpActivations<S> x(shared.x, args, threadIdx.x / 32, S::kBlocks, S::kWarps);
+    const PackedWork<S> work;  // its division must not follow the loads of x
     pdl_launch_dependents();
     pdl_wait();
-    x.load(PackedWork<S>().rank * S::kPartIn, [] {});
-    consume<S, P>(args, shared, x);
+    x.load(work.rank * S::kPartIn, [] {});
+    consume<S, P>(args, work, shared, x);
   }
   Keys::template write<kAllThreads>(args);
 }

@@ -4,7 +4,7 @@
 //   of weights of each row, with scales and zero points. No warp waits for another's copies. Stages of at
 //   most half of the work are filled before pdl_wait(), the others, and all before sm_90, when x is on its
 //   way. A warp that has issued its last copy prefetches its part of the next GEMM's weights to the L2.
-// Products: packed_dot.cuh.
+// Products: packed_dot.cuh, packed_digits.cuh.
 // Sync: one barrier per work tile, when the warps have stored their sums in one of two buffers.
 // `in` is a multiple of the columns of a block of weights.
 #include "kernels/common/cp_async.cuh"
@@ -64,16 +64,17 @@ class WarpPipeline {
     __syncwarp();
     load(index_ == 0 ? kStages - 1 : index_ - 1);
   }
-  __device__ __forceinline__ void read(PackedBlock<S> (&weights)[S::kTiles][2], int parity) const {
+  __device__ __forceinline__ void read(PackedBlock<S> (&weights)[S::kTiles][2]) const {
     const Stage& stage = stages_[index_];
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
       PackedBlock<S>& to = weights[i / 2][i % 2];
       to.bytes = *reinterpret_cast<const uint4*>(stage.weights[i] + lane_ * 16);
-      if constexpr (S::kGroup != 0) read_scales(to, stage.scales[i], super_column(), parity);
+      if constexpr (S::kGroup != 0) read_scales(to, stage.scales[i], super_column());
       if constexpr (S::kZeros) read_zeros(to, stage.zeros[i], 0);
     }
   }
+  __device__ __forceinline__ const PackedWork<S>& work() const { return work_; }
   __device__ __forceinline__ void release() { index_ = index_ + 1 == kStages ? 0 : index_ + 1; }
 
  private:
@@ -221,7 +222,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocksPerSm)
     if constexpr (!kHasPdl) pipeline.load_early();
     pipeline.load_late();
   });
-  multiply_tiles<S>(args, shared.partials, x, pipeline);
+  multiply_tiles<S>(args, pipeline.work(), shared.partials, x, pipeline);
   cp_async_wait<0>();
   Keys::template write<S::kThreads>(args);
 }

@@ -1,20 +1,19 @@
 #pragma once
 // Products of packed weights and x on tensor cores, for the GEMVs on quantized weights: weights are the M
-// operand of mma.sync, tokens its N, or with one token groups of columns. WeightWord makes weights exact in
-// T; zero points and minima multiply sums of x (packed_x.cuh). The scale of a group multiplies its sum, in
-// fp32.
+// operand of mma.sync, tokens its N. WeightWord makes weights exact in T; zero points and minima multiply
+// sums of x (packed_x.cuh). The scale of a group multiplies its sum, in fp32. One token and integers:
+// packed_digits.cuh.
 #include "kernels/linear/packed/packed_gemv.cuh"
 #include "kernels/linear/packed/packed_x.cuh"
 
 namespace warptune {
 
-/// A lane's part of a block of weights, with the scales and zero points of its row; with kGroupColumns the
-/// scales of the lane's two groups.
+/// A lane's part of a block of weights, with the scales and zero points of its row that it applies.
 template <class S>
 struct PackedBlock {
   uint4 bytes;
-  BlockScales<S::kWeights, S::kGroup, max_of(S::kBlockScales, 1)> scales;
-  signed char zeros[max_of(S::kZeroPoints, 1)];
+  BlockScales<S::kWeights, S::kGroup, S::kLaneGroups, S::kGroupStride> scales;
+  signed char zeros[S::kLaneGroups];
 
   __device__ __forceinline__ unsigned word(int i) const {
     return i == 0 ? bytes.x : i == 1 ? bytes.y : i == 2 ? bytes.z : bytes.w;
@@ -77,10 +76,9 @@ template <class S>
 class PackedAccumulator {
  public:
   __device__ __forceinline__ explicit PackedAccumulator(const WarpActivations<S>& x) : x_(x) {}
-  /// Adds weights * x of block `block` of the columns in shared memory. `parity`: the warp's blocks have 0
-  /// and 1 alternately.
+  /// Adds weights * x of block `block` of the columns in shared memory, the warp's block number `step`.
   __device__ __forceinline__ void add(const PackedBlock<S> (&weights)[S::kTiles][2], int block,
-                                      int /*parity*/) {
+                                      int /*step*/) {
     using Word = typename S::Word;
     constexpr bool kOffsets = kHasOffsets<S::kWeights>;
     constexpr int kUnits = Word::kUnits;  // each has sums of its own
@@ -158,101 +156,6 @@ class PackedAccumulator {
  private:
   const WarpActivations<S>& x_;
   PackedSums<S> sums_ = {};
-};
-
-/// With kGroupColumns: columns 0 to 3 of the products are the four groups of a block, columns 4 to 7 the
-/// groups of the next block. No sum begins or ends with a group, and each lane scales two of the eight.
-template <class S>
-requires(S::kGroupColumns) class PackedAccumulator<S> {
- public:
-  __device__ __forceinline__ explicit PackedAccumulator(const WarpActivations<S>& x) : x_(x) {}
-
-  /// Whether the lane's groups are in the blocks of that parity: then it reads their scales.
-  static __device__ __forceinline__ bool has_groups(int parity) { return column() / 4 == parity; }
-  __device__ __forceinline__ void add(const PackedBlock<S> (&weights)[S::kTiles][2], int block, int parity) {
-    if (parity == 0) clear();
-    if (has_groups(parity)) {
-      x_sums_ = x_.group_sums(block, column() % 4);
-#pragma unroll
-      for (int i = 0; i < 2 * S::kTiles; ++i) scales_[i / 2][i % 2] = weights[i / 2][i % 2].scales;
-    }
-#pragma unroll
-    for (int pair = 0; pair < S::kFragments / 2; ++pair) {
-      unsigned b[4];
-      x_.read_groups(b, block, parity, pair);
-#pragma unroll
-      for (int t = 0; t < S::kTiles; ++t) {
-        unsigned a[2][4];
-        get_operands<S>(a, weights[t], pair);
-#pragma unroll
-        for (int f = 0; f < 2; ++f)
-          mma_m16n8k16<typename S::T>(products_[f % kUnits][t], a[f], b[2 * f], b[2 * f + 1]);
-      }
-    }
-    if (parity == 1) scale();
-    is_scaled_ = parity == 1;
-  }
-  /// The first of the four lanes of a row gets its sum.
-  __device__ __forceinline__ const PackedSums<S>& finish() {
-    if (!is_scaled_) scale();
-#pragma unroll
-    for (int t = 0; t < S::kTiles; ++t)
-#pragma unroll
-      for (int i = 0; i < 4; i += 2) sums_[t][0][i] = warp_reduce<Sum, 4>(sums_[t][0][i]);
-    return sums_;
-  }
-
- private:
-  static constexpr int kUnits = S::Word::kUnits;
-  static constexpr bool kOffsets = kHasOffsets<S::kWeights>;
-
-  /// The first of this lane's two columns.
-  static __device__ __forceinline__ int column() { return static_cast<int>(threadIdx.x) % 4 * 2; }
-  __device__ __forceinline__ void clear() {
-    x_sums_ = {};  // there may be no second block
-#pragma unroll
-    for (int unit = 0; unit < kUnits; ++unit)
-#pragma unroll
-      for (int t = 0; t < S::kTiles; ++t)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) products_[unit][t][i] = 0;
-  }
-  /// Adds the products times their scales to the sums.
-  __device__ __forceinline__ void scale() {
-#pragma unroll
-    for (int t = 0; t < S::kTiles; ++t)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const auto& scales = scales_[t][half];
-        float scaled = 0, offset = 0;
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float sum = products_[0][t][2 * half + i];
-          if constexpr (kUnits == 2) sum = fmaf(products_[1][t][2 * half + i], 0.0625f, sum);
-          if constexpr (kOffsets)
-            offset = fmaf(scales.minimum(i), x_sums_[i], offset);
-          else
-            sum += x_sums_[i];  // the zero points' part
-          if constexpr (has_super_blocks(S::kWeights))
-            scaled = fmaf(scales.scale(i), sum, scaled);
-          else
-            scaled = fmaf(scales[i], sum, scaled);
-        }
-        float& to = sums_[t][0][2 * half];
-        if constexpr (has_super_blocks(S::kWeights))
-          to = fmaf(scales.d(), scaled, to);
-        else
-          to += scaled;
-        if constexpr (kOffsets) to = fmaf(-scales.dmin(), offset, to);
-      }
-  }
-
-  const WarpActivations<S>& x_;
-  PackedSums<S> sums_ = {};
-  float products_[kUnits][S::kTiles][4];
-  BlockScales<S::kWeights, S::kGroup, S::kBlockScales> scales_[S::kTiles][2] = {};  // the lane's two groups
-  Vec<float, 2> x_sums_;
-  bool is_scaled_ = true;
 };
 
 }  // namespace warptune

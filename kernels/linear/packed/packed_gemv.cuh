@@ -37,17 +37,21 @@ struct PackedGemv {
                                                           : 1,
                        kZeroPoints = kZeros ? max_of(kBlockScales, 1) : 0,
                        kScaleFragments = kGroup == 0 ? kFragments : kFragments / kBlockScales;
+  /// Whether integer tensor cores multiply weights and digits of x (packed_digits.cuh). int8 gains nothing:
+  /// to convert four weights takes two instructions, and digits take twice the shared memory of x.
+  static constexpr bool kDigits = kTokens == 1 && Word::kIntegers && kWeights != kWeightsInt8;
   /// Whether an accumulator takes all columns: there are no scales of groups, and one zero point.
-  static constexpr bool kDirect = kGroup == 0 && !Word::kFourBits && !kZeros;
+  static constexpr bool kDirect = kGroup == 0 && (kDigits || !Word::kFourBits) && !kZeros;
+  /// Groups of a block of weights that a lane scales: with kDigits every kGroupStride-th from first_group().
+  static constexpr int kLaneGroups = max_of(kDigits ? min_of(kBlockScales, 2) : kBlockScales, 1),
+                       kGroupStride = kDigits && kBlockScales == 4 ? 2 : 1;
   /// Blocks of weights with sums of x in shared memory, and the sums of each: one per group, or one.
   static constexpr int kXBlocks = Word::kIntegers && !kDirect ? kBlocks : 0,
                        kXGroups = kXBlocks == 0 ? 1 : max_of(kBlockScales, 1);
-  /// Whether the columns of the tensor cores' operand are groups (packed_dot.cuh): with one token, where a
-  /// block of weights has four groups.
-  static constexpr bool kGroupColumns =
-      kTokens == 1 && kBlockScales == 4 && Word::kIntegers && kWeights != kWeightsInt8 && !kZeros;
   /// With one token every other sum of a lane belongs to no token.
   static constexpr int kSumStep = kTokens == 1 ? 2 : 1;
+  /// What the sums of products are multiplied by.
+  static constexpr float kSumScale = kDigits ? 1 : Word::kSumScale;
   /// Elements of a token in shared memory: eight tokens are in different banks.
   static constexpr int kPitch = kPartIn + 8;
 
@@ -59,6 +63,9 @@ struct PackedGemv {
   static __device__ __forceinline__ int slot(int tile, int half) {
     if constexpr (kSwiglu) return min_of(tile, kSlots / 2 - 1) + half * (kSlots / 2);
     return min_of(2 * tile + half, kSlots - 1);
+  }
+  static __device__ __forceinline__ int first_group() {
+    return kGroupStride == 2 ? static_cast<int>(threadIdx.x) % 4 / 2 : 0;
   }
 };
 

@@ -2,6 +2,7 @@
 // The main loop of the GEMVs on quantized weights whose blocks are persistent: warps split the columns of
 // each work tile, and add their sums in shared memory.
 #include "kernels/common/barrier.cuh"
+#include "kernels/linear/packed/packed_digits.cuh"
 #include "kernels/linear/packed/packed_dot.cuh"
 
 namespace warptune {
@@ -28,21 +29,19 @@ struct PackedWork {
 };
 
 /// Reads this lane's scales of a block of weights from those of a slot in shared memory, where the block
-/// begins at `column`. `parity`: of the warp's block (PackedAccumulator::add).
+/// begins at `column`.
 template <class S>
-__device__ __forceinline__ void read_scales(PackedBlock<S>& to, const void* slot, int column, int parity) {
-  const int lane = threadIdx.x % 32;
-  if constexpr (!S::kGroupColumns)
-    to.scales.read(slot, column, lane / 4);
-  else if (PackedAccumulator<S>::has_groups(parity))
-    to.scales.read_pair(slot, column, lane / 4, lane % 2);
+__device__ __forceinline__ void read_scales(PackedBlock<S>& to, const void* slot, int column) {
+  const int first = has_super_blocks(S::kWeights) ? 0 : S::first_group();
+  to.scales.read(slot, column + first * S::kGroup, threadIdx.x % 32 / 4);
 }
 /// Likewise its zero points.
 template <class S>
 __device__ __forceinline__ void read_zeros(PackedBlock<S>& to, const signed char* slot, int column) {
 #pragma unroll
-  for (int i = 0; i < S::kZeroPoints; ++i)
-    to.zeros[i] = slot[(column / max_of(S::kGroup, 1) + i) * kBlockRows + threadIdx.x % 32 / 4];
+  for (int i = 0; i < S::kLaneGroups; ++i)
+    to.zeros[i] = slot[(column / max_of(S::kGroup, 1) + S::first_group() + i * S::kGroupStride) * kBlockRows +
+                       threadIdx.x % 32 / 4];
 }
 
 /// Multiplies a work tile, of which a warp has a block of weights per step, and leaves the sums of the warps
@@ -54,8 +53,8 @@ __device__ __forceinline__ void multiply_tile(PackedPartials<S>& partials, WarpA
   using Work = PackedWork<S>;
   using X = WarpActivations<S>;
   constexpr int kChunks = kLoadsX ? X::kChunks : 1, kChunkSteps = kLoadsX ? X::kChunkBlocks : Work::kSteps;
-  // The scales and minima of two stages exceed the registers, unless a lane has two groups; so does x.
-  constexpr int kUnroll = kLoadsX || (kHasOffsets<S::kWeights> && !S::kGroupColumns) ? 1 : 2;
+  // The scales and minima of two stages exceed the registers, unless a lane has half of them; so does x.
+  constexpr int kUnroll = kLoadsX || (kHasOffsets<S::kWeights> && !S::kDigits) ? 1 : 2;
   PackedAccumulator<S> sums(x);
 #pragma unroll
   for (int chunk = 0; chunk < kChunks; ++chunk) {
@@ -66,8 +65,8 @@ __device__ __forceinline__ void multiply_tile(PackedPartials<S>& partials, WarpA
       pipeline.wait();
       if (Work::has_block(step)) {
         PackedBlock<S> weights[S::kTiles][2];
-        pipeline.read(weights, step % 2);
-        sums.add(weights, Work::block(step), step % 2);
+        pipeline.read(weights);
+        sums.add(weights, Work::block(step), step);
       }
       pipeline.release();
     }
@@ -95,10 +94,9 @@ __device__ __forceinline__ int first_result(int n) {
 
 /// Multiplies the work tiles of a block and stores their outputs, without a cluster.
 template <class S, class Pipeline>
-__device__ __forceinline__ void multiply_tiles(const QuantizedLinearArgs& args,
+__device__ __forceinline__ void multiply_tiles(const QuantizedLinearArgs& args, const PackedWork<S>& work,
                                                PackedPartials<S> (&partials)[2], WarpActivations<S>& x,
                                                Pipeline& pipeline) {
-  const PackedWork<S> work;
   constexpr int kStores = ceil_div(S::kResults, S::kThreads);
   for (int n = 0; n < work.count; ++n) {
     const int first = first_result<S>(n);

@@ -8,14 +8,6 @@
 
 namespace warptune {
 
-/// A row of eight zeros per warp.
-template <class T, int kWarps>
-struct ZeroRows {
-  T rows[kWarps][8];
-};
-template <class T>
-struct ZeroRows<T, 0> {};
-
 /// A warp's columns of x, times kXScale of WeightWord, and their sums over the warp's blocks of weights or
 /// the groups, in the unit of the products. Where all weights have one zero point, minus the zero point
 /// multiplies the sums. RMSNorm: bf16 stores x * weight, and scale() multiplies the outputs; for fp16 see
@@ -40,7 +32,6 @@ class WarpActivations {
   struct alignas(16) Shared {
     T x[S::kTokens][S::kPitch];
     Groups sums[max_of(S::kXBlocks, 1)][S::kTokens];
-    [[no_unique_address]] ZeroRows<T, S::kGroupColumns ? S::kWarps : 0> zeros;
     float squares[S::kScalesTokens ? S::kTokens : 1][S::kWarps];
   };
 
@@ -59,11 +50,6 @@ class WarpActivations {
 #pragma unroll
     for (int n = 0; n < S::kTokenTiles; ++n)
       addresses[n] = shared_address(&shared.x[min_of(8 * n + lane_ % 8, S::kTokens - 1)][column]);
-    if constexpr (S::kGroupColumns) {
-      T(&zeros)[8] = shared.zeros.rows[threadIdx.x / 32];
-      zero_address_ = shared_address(zeros);
-      if (lane_ < 8) zeros[lane_] = from_float<T>(0);
-    }
     if constexpr (S::kNorm)  // with a condition per column the compiler waits for the loads before pdl_wait()
 #pragma unroll
       for (int j = 0; j < kVecs; ++j)
@@ -99,17 +85,6 @@ class WarpActivations {
     if constexpr (S::kNorm)
       if (i + 1 == kChunks) store_norm_squares();
     finish_blocks(i * kChunkBlocks, min_of((i + 1) * kChunkBlocks, kWarpBlocks));
-  }
-  /// With kGroupColumns: reads the operands of fragments 2 * pair and 2 * pair + 1 of a block. Column n holds
-  /// x of group n % 4 if n / 4 is `parity`, and zeros elsewhere.
-  __device__ __forceinline__ void read_groups(unsigned (&b)[4], int block, int parity, int pair) const {
-    const int group = S::kScaleFragments == 1 ? 2 * pair + lane_ / 16 : pair;
-    ldmatrix_x4(b, lane_ % 8 == 4 * parity + group ? addresses[0] + 2 * (block * S::kColumns + pair * 32)
-                                                   : zero_address_);
-  }
-  /// The sums of x, one token, over groups `group` and `group` + 1 of a block.
-  __device__ __forceinline__ Vec<float, 2> group_sums(int block, int group) const {
-    return load_vec<2>(&shared_.sums[block][0][group]);
   }
   /// The sums of x for sum `i` of this lane (PackedSums).
   __device__ __forceinline__ Groups sums(int block, int n, int i) const {
@@ -326,7 +301,6 @@ class WarpActivations {
   Shared& shared_;
   const QuantizedLinearArgs& args_;
   const int lane_ = threadIdx.x % 32, first_, last_, step_;
-  unsigned zero_address_ = 0;
   int begin_ = 0;
   Vec<T, 8> norm_[S::kNorm ? kVecs : 1] = {};
   Vec<T, 8> vectors_[kBatch];  // in flight

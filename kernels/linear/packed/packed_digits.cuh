@@ -1,0 +1,366 @@
+#pragma once
+// Products of packed integers and one token on integer tensor cores, without a conversion of weights: their
+// bytes are the M operand of mma.sync as they are, digits of x its N. A warp rounds its x to fixed-point
+// numbers of 22 bits and a sign, relative to the largest, and splits them into four signed digits of base 256
+// (slices of the Ozaki scheme: Ootomo et al., "DGEMM on Integer Matrix Multiplication Unit", 2024). A byte 16
+// h + l of two weights is multiplied by x_h, and its lower nibble by 16 x_l - x_h: the sum is 16 (h x_h + l
+// x_l).
+// The four words that a lane has of a row are the four registers of M, in the order in which they are loaded:
+// words 0 and 2 are row g of the products, words 1 and 3 row g + 8. Columns 0 to 3 of N are the digits that
+// words 0 and 2 multiply, columns 4 to 7 those of words 1 and 3. So of the lanes of a row lane t has products
+// of words t / 2 and t / 2 + 2, of the lower digits if t is even, else of the upper ones.
+#include "kernels/common/mma.cuh"
+#include "kernels/linear/packed/packed_dot.cuh"
+
+namespace warptune {
+
+/// Operands of x: what multiplies bytes, and what multiplies their lower nibbles.
+template <class S>
+inline constexpr int kDigitOperands = S::Word::kFourBits ? 2 : 1;
+
+/// This lane's digits of x for a block of weights.
+template <class S>
+using BlockDigits = uint2[kDigitOperands<S>];
+
+/// The products of a row's words: with several groups in a block those of word t / 2, then of t / 2 + 2.
+template <class S>
+using RowProducts = int[S::kLaneGroups][4];
+
+template <class S>
+__device__ __forceinline__ void multiply_row(RowProducts<S>& products, const uint4& words,
+                                             const BlockDigits<S>& x) {
+#pragma unroll
+  for (int operand = 0; operand < kDigitOperands<S>; ++operand) {
+    const unsigned mask = operand == 0 ? ~0u : 0x0f0f0f0fu;
+    const uint4 a = {words.x & mask, words.y & mask, words.z & mask, words.w & mask};
+    if constexpr (S::kLaneGroups == 1) {
+      mma_m16n8k32(products[0], a, x[operand]);
+    } else {
+      mma_m16n8k16(products[0], {a.x, a.y}, x[operand].x);
+      mma_m16n8k16(products[1], {a.z, a.w}, x[operand].y);
+    }
+  }
+}
+
+/// One token: a warp's columns of x as digits, and their sums over groups, which zero points and minima
+/// multiply. RMSNorm multiplies x by its weights, and scale() the outputs.
+template <class S>
+requires(S::kDigits) class WarpActivations<S> {
+  using T = typename S::T;
+  static constexpr int kOperands = kDigitOperands<S>;
+  static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
+                       kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);  // of eight columns, per lane
+  static constexpr bool kHasAllVectors = S::kBlocks % S::kWarps == 0 && kWarpBlocks * kBlockVecs % 32 == 0;
+  static constexpr bool kSuper = has_super_blocks(S::kWeights);
+
+ public:
+  static constexpr bool kChunked = false;
+  static constexpr int kChunks = 1, kChunkBlocks = 1;
+  /// Sums of x over groups of a block: those that the lane scales. Of super-blocks lane t of a row has group
+  /// t.
+  using Groups = Vec<float, kSuper ? 1 : S::kLaneGroups>;
+  /// The shared memory of all warps.
+  struct alignas(16) Shared {
+    /// [word % 2][digit][lane of a row]: the digits for both words. Stores have no bank conflicts, because
+    /// digit n is at n ^ place().
+    Vec<unsigned, 2> digits[S::kBlocks][kOperands][2][4][4];
+    float sums[max_of(S::kXBlocks, 1)][S::kXGroups];
+    float squares[S::kWarps];
+  };
+
+  /// What the products are multiplied by.
+  float unit;
+  /// With kDirect: what sums() has of all blocks.
+  float direct_sum = 0;
+
+  /// See WarpActivations.
+  __device__ __forceinline__ WarpActivations(Shared& shared, const QuantizedLinearArgs& args, int first,
+                                             int last, int step)
+      : shared_(shared), args_(args), first_(first), last_(last), step_(step) {
+    if constexpr (S::kNorm) load_columns(norm_, static_cast<const T*>(args.norm_weight), 0);
+  }
+  /// After pdl_wait(). `begin`: the column of x that is the first of this thread block. `then()` issues what
+  /// memory serves after these loads.
+  template <class Then>
+  __device__ __forceinline__ void load(int begin, const Then& then) {
+    [[maybe_unused]] TokenSquares<S::kRmsScale ? S::kIn : 64> token_squares;
+    if constexpr (S::kRmsScale) token_squares.load(args_.squares, 0, threadIdx.x < 32);
+    Columns x[kVecs];
+    load_columns(x, static_cast<const T*>(args_.x), begin);
+    then();
+    float values[kVecs][8], squares = 0, largest[4] = {};
+#pragma unroll
+    for (int j = 0; j < kVecs; ++j)
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        float v = unpack2<T>(x[j][i / 2])[i % 2];
+        if (!has_vector(j)) v = 0;
+        if constexpr (S::kNorm) {
+          squares = fmaf(v, v, squares);
+          v *= unpack2<T>(norm_[j][i / 2])[i % 2];
+        }
+        largest[i % 4] = max_nan(largest[i % 4], fabsf(v));
+        values[j][i] = v;
+      }
+    const float factor =
+        choose_unit(max_nan(max_nan(largest[0], largest[1]), max_nan(largest[2], largest[3])));
+#pragma unroll
+    for (int j = 0; j < kVecs; ++j)
+      if (has_vector(j)) store_digits(j, values[j], factor);
+    add_columns(values, factor);
+    if constexpr (S::kRmsScale)
+      if (threadIdx.x < 32) squares = token_squares.lane_sum();
+    if (S::kNorm || (S::kRmsScale && threadIdx.x < 32)) {
+      squares = warp_reduce<Sum>(squares);
+      if (lane_ == 0) shared_.squares[threadIdx.x / 32] = squares;
+    }
+    __syncwarp();
+  }
+  /// The digits for a block of the columns in shared memory, the warp's block number `step`.
+  __device__ __forceinline__ void read(BlockDigits<S>& x, int block, int step) const {
+    const int half = lane_ / 16, digit = lane_ / 4 % 4 ^ place(half, step);
+#pragma unroll
+    for (int operand = 0; operand < kOperands; ++operand) {
+      const auto words = shared_.digits[block][operand][half][digit][lane_ % 4];
+      x[operand] = {words[0], words[1]};
+    }
+  }
+  /// In units; 0 in lanes of a row whose groups a lane before has. Where all weights have one zero point,
+  /// minus the zero point multiplies the sums.
+  __device__ __forceinline__ Groups sums(int block) const {
+    constexpr int kSameGroups = 4 / S::kGroupStride;  // lanes
+    const auto& of_block = shared_.sums[block];
+    Groups sums;
+    if constexpr (kSuper) {
+      sums[0] = lane_ % 4 < S::kXGroups ? of_block[lane_ % 4 % S::kXGroups] : 0;
+    } else {
+#pragma unroll
+      for (int i = 0; i < S::kLaneGroups; ++i)
+        sums[i] = lane_ % kSameGroups == 0 ? of_block[S::first_group() + i * S::kGroupStride] : 0;
+    }
+    return sums;
+  }
+  /// The factor of the outputs. Call it after a barrier of the warps.
+  __device__ __forceinline__ float scale(int /*token*/) const {
+    if constexpr (!S::kScalesTokens) return 1;
+    float squares = 0;
+#pragma unroll
+    for (int w = 0; w < (S::kRmsScale ? 1 : S::kWarps); ++w) squares += shared_.squares[w];
+    return rsqrtf(squares / S::kIn + args_.eps);
+  }
+
+ private:
+  /// Columns 2t, 2t + 1, 2t + 8, ... of 32, those of a lane's word of four bits, or of two words of eight.
+  using Columns = unsigned[4];
+
+  /// Vector j of this lane: its block, which is the warp's block number warp_block(j), and 32 columns of it.
+  __device__ __forceinline__ int warp_block(int j) const {
+    return lane_ / kBlockVecs + j * (32 / kBlockVecs);
+  }
+  __device__ __forceinline__ int window() const { return lane_ % kBlockVecs / 4; }
+  __device__ __forceinline__ int block(int j) const { return first_ + warp_block(j) * step_; }
+  __device__ __forceinline__ bool has_vector(int j) const { return kHasAllVectors || block(j) < last_; }
+  /// Lanes that store at once differ in blocks, and with four bits in halves.
+  static __device__ __forceinline__ int place(int half, int step) {
+    return kOperands == 2 ? half + step % 2 * 2 : step % 4;
+  }
+
+  __device__ __forceinline__ void load_columns(Columns (&to)[kVecs], const T* row, int begin) const {
+#pragma unroll
+    for (int j = 0; j < kVecs; ++j) {
+      const int valid = kHasAllVectors ? block(j) : min_of(block(j), S::kBlocks - 1);
+      const int column = begin + valid * S::kColumns + window() * 32 + lane_ % 4 * 2;
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        if constexpr (S::kActOrder) {
+          const Vec<T, 2> pair = {row[args_.order[column + 8 * p]], row[args_.order[column + 8 * p + 1]]};
+          to[j][p] = *reinterpret_cast<const unsigned*>(&pair);
+        } else {
+          to[j][p] = *reinterpret_cast<const unsigned*>(row + column + 8 * p);
+        }
+      }
+    }
+  }
+  /// Chooses the unit, a power of two, from the warp's largest magnitude. Returns the factor that makes
+  /// numbers of at most 2^22 of x. If x is not finite, the unit is NaN, and so are all outputs.
+  __device__ __forceinline__ float choose_unit(float largest) {
+    const unsigned exponent = __reduce_max_sync(~0u, __float_as_uint(largest)) >> 23;
+    const int up = min_of(275 - static_cast<int>(exponent), 249), nibble = kOperands == 2 ? 4 : 0;
+    unit = __int_as_float(exponent == 255 ? 0x7fffffff : (254 - nibble - up) << 23);
+    return __int_as_float(up << 23);
+  }
+  __device__ __forceinline__ void store_digits(int j, const float (&values)[8], float factor) {
+    // The sum of a float and 1.5 * 2^23 is the float rounded to an integer, in the mantissa.
+    unsigned v[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = __float_as_uint(fmaf(values[i], factor, 0x1.8p23f));
+    const auto high = [](unsigned v) { return v + (kDigitBias - kMantissa); };
+    // Bytes as PackedPosition has them; with four bits v[0], v[1], v[4] and v[5] are of lower nibbles.
+    unsigned digits[2][4];
+    if constexpr (kOperands == 2) {
+      const auto low = [&](int l, int h) { return 16 * v[l] + (kDigitBias - 15 * kMantissa - v[h]); };
+      split_digits(digits[0], high(v[2]), high(v[6]), high(v[3]), high(v[7]));
+      split_digits(digits[1], low(0, 2), low(4, 6), low(1, 3), low(5, 7));
+    } else {
+      split_digits(digits[0], high(v[0]), high(v[2]), high(v[1]), high(v[3]));
+      split_digits(digits[1], high(v[4]), high(v[6]), high(v[5]), high(v[7]));
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int word = kOperands == 2 ? window() : 2 * window() + i, half = word % 2;
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+        shared_.digits[block(j)][kOperands == 2 ? i : 0][half][n ^ place(half, warp_block(j))][lane_ % 4]
+                      [word / 2] = digits[i][n];
+    }
+  }
+  /// Word n has digit n of four integers, to which kDigitBias is added.
+  static __device__ __forceinline__ void split_digits(unsigned (&words)[4], unsigned v0, unsigned v1,
+                                                      unsigned v2, unsigned v3) {
+    const unsigned u0 = v0 ^ kDigitBias, u1 = v1 ^ kDigitBias, u2 = v2 ^ kDigitBias, u3 = v3 ^ kDigitBias;
+    const unsigned low01 = __byte_perm(u0, u1, 0x5140), low23 = __byte_perm(u2, u3, 0x5140),
+                   high01 = __byte_perm(u0, u1, 0x7362), high23 = __byte_perm(u2, u3, 0x7362);
+    words[0] = __byte_perm(low01, low23, 0x5410), words[1] = __byte_perm(low01, low23, 0x7632);
+    words[2] = __byte_perm(high01, high23, 0x5410), words[3] = __byte_perm(high01, high23, 0x7632);
+  }
+  /// Adds the columns of groups.
+  __device__ __forceinline__ void add_columns(const float (&values)[kVecs][8], float factor) {
+    factor *= kOperands == 2 ? 16 : 1;
+    if constexpr (S::Word::kZero != 0 && !S::kZeros) factor *= -static_cast<float>(S::Word::kZero);
+    if constexpr (S::kDirect) {
+      float sum = 0;
+#pragma unroll
+      for (int j = 0; j < kVecs; ++j) sum += add<0, 8>(values[j]);
+      sum = warp_reduce<Sum>(sum);
+      direct_sum = lane_ % 4 == 0 ? factor * sum : 0;
+    } else {
+      constexpr int kGroupColumns = S::kColumns / max_of(S::kBlockScales, 1),
+                    kParts = kGroupColumns == 16 ? 2 : 1, kLanes = kParts == 2 ? 4 : kGroupColumns / 8;
+#pragma unroll
+      for (int j = 0; j < kVecs; ++j)
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          float sum = kParts == 1 ? add<0, 8>(values[j])
+                      : part == 0 ? add<0, 4>(values[j])
+                                  : add<4, 8>(values[j]);
+          sum = factor * warp_reduce<Sum, kLanes>(sum);
+          const int group = (window() * 32 + part * 16) / kGroupColumns;
+          if (kSuper && group % 2 != 0) sum *= 0x1p-16f;  // a lane of upper digits multiplies it
+          if (lane_ % kLanes == 0 && has_vector(j)) shared_.sums[block(j)][group] = sum;
+        }
+    }
+  }
+  template <int kBegin, int kEnd>
+  static __device__ __forceinline__ float add(const float (&x)[8]) {
+    if constexpr (kEnd - kBegin == 1)
+      return x[kBegin];
+    else
+      return add<kBegin, (kBegin + kEnd) / 2>(x) + add<(kBegin + kEnd) / 2, kEnd>(x);
+  }
+
+  static constexpr unsigned kMantissa = 0x4b400000u,  // 1.5 * 2^23 as bits
+      kDigitBias = 0x80808080u;                       // makes digits unsigned, and an XOR signed again
+
+  Shared& shared_;
+  const QuantizedLinearArgs& args_;
+  const int lane_ = threadIdx.x % 32, first_, last_, step_;
+  Columns norm_[S::kNorm ? kVecs : 1];
+};
+
+/// The sums of a warp for one token.
+template <class S>
+requires(S::kDigits) class PackedAccumulator<S> {
+ public:
+  __device__ __forceinline__ explicit PackedAccumulator(const WarpActivations<S>& x) : x_(x) {}
+  /// Adds weights * x of block `block` of the columns in shared memory, the warp's block number `step`.
+  __device__ __forceinline__ void add(const PackedBlock<S> (&weights)[S::kTiles][2], int block, int step) {
+    BlockDigits<S> x;
+    x_.read(x, block, step);
+    if constexpr (S::kDirect) {
+#pragma unroll
+      for (int row = 0; row < 2 * S::kTiles; ++row)
+        multiply_row<S>(products_[row], weights[row / 2][row % 2].bytes, x);
+    } else {
+      const auto x_sums = x_.sums(block);
+#pragma unroll
+      for (int row = 0; row < 2 * S::kTiles; ++row) {
+        const auto& weights_of_row = weights[row / 2][row % 2];
+        RowProducts<S> products;
+#pragma unroll
+        for (int i = 0; i < 4 * S::kLaneGroups; ++i) products[i / 4][i % 4] = kSuper ? 0 : kMantissa;
+        multiply_row<S>(products, weights_of_row.bytes, x);
+        float& to = sums_[row / 2][0][row % 2 * 2];
+        if constexpr (kSuper)
+          to = add_super_block(to, products, weights_of_row, x_sums[0]);
+        else
+          to = add_groups(to, products, weights_of_row, x_sums);
+      }
+    }
+  }
+  /// The sums of tokens as in PackedSums, the first of which exists.
+  __device__ __forceinline__ const PackedSums<S>& finish() {
+    const float factor = threadIdx.x % 2 == 0 ? x_.unit : 65536 * x_.unit;
+#pragma unroll
+    for (int row = 0; row < 2 * S::kTiles; ++row) {
+      float& sum = sums_[row / 2][0][row % 2 * 2];
+      if constexpr (S::kDirect)
+        sum = fmaf(static_cast<float>(upper(products_[row][0])), 256,
+                   static_cast<float>(lower(products_[row][0])) + x_.direct_sum);
+      sum = warp_reduce<Sum, 4>(factor * sum);
+    }
+    return sums_;
+  }
+
+ private:
+  static constexpr bool kSuper = has_super_blocks(S::kWeights);
+  /// 1.5 * 2^23 as bits. Products are integers below 2^22; added to it they are the mantissa of a float.
+  static constexpr int kMantissa = 0x4b400000;
+
+  /// The products of the lane's two digits.
+  static __device__ __forceinline__ int lower(const int (&products)[4]) {
+    return threadIdx.x % 4 < 2 ? products[0] : products[2];
+  }
+  static __device__ __forceinline__ int upper(const int (&products)[4]) {
+    return threadIdx.x % 4 < 2 ? products[1] : products[3];
+  }
+  /// `sum` and the products of a row times the scales of their groups.
+  static __device__ __forceinline__ float add_groups(float sum, const RowProducts<S>& products,
+                                                     const PackedBlock<S>& row,
+                                                     const typename WarpActivations<S>::Groups& x_sums) {
+    constexpr float kBias = 0x1.8p23f;
+#pragma unroll
+    for (int i = 0; i < S::kLaneGroups; ++i) {
+      float product = fmaf(__int_as_float(upper(products[i])), 256, -256 * kBias) +
+                      (__int_as_float(lower(products[i])) + (S::kZeros ? -kBias : x_sums[i] - kBias));
+      if constexpr (S::kZeros)
+        product = fmaf(-static_cast<float>(S::Word::kZero + row.zeros[i]), x_sums[i], product);
+      if constexpr (S::kGroup != 0)
+        sum = fmaf(row.scales[i], product, sum);
+      else
+        sum += product;
+    }
+    return sum;
+  }
+  /// Likewise of super-blocks, whose integer scales multiply the products as integers.
+  static __device__ __forceinline__ float add_super_block(float sum, const RowProducts<S>& products,
+                                                          const PackedBlock<S>& row, float x_sum) {
+    int low = 0, high = 0;
+#pragma unroll
+    for (int i = 0; i < S::kLaneGroups; ++i) {
+      const int scale = row.scales.integer_scale(i * S::kGroupStride, S::first_group());
+      low += scale * lower(products[i]);
+      high += scale * upper(products[i]);
+    }
+    const float offset = row.scales.offset(threadIdx.x % 4) * x_sum;
+    float product = fmaf(static_cast<float>(high), 256, static_cast<float>(low));
+    if constexpr (!kHasOffsets<S::kWeights>) product += offset;
+    sum = fmaf(row.scales.d(), product, sum);
+    return kHasOffsets<S::kWeights> ? fmaf(-row.scales.dmin(), offset, sum) : sum;
+  }
+
+  const WarpActivations<S>& x_;
+  PackedSums<S> sums_ = {};
+  RowProducts<S> products_[2 * S::kTiles] = {};
+};
+
+}  // namespace warptune
