@@ -185,7 +185,8 @@ requires(S::kDigits) class WarpActivations<S> {
   /// numbers of at most 2^22 of x. If x is not finite, the unit is NaN, and so are all outputs.
   __device__ __forceinline__ float choose_unit(float largest) {
     const unsigned exponent = __reduce_max_sync(~0u, __float_as_uint(largest)) >> 23;
-    const int up = min_of(275 - static_cast<int>(exponent), 249), nibble = kOperands == 2 ? 4 : 0;
+    // At most 2^113, so that add_columns() multiplies zeros by what is finite.
+    const int up = min_of(275 - static_cast<int>(exponent), 240), nibble = kOperands == 2 ? 4 : 0;
     unit = __int_as_float(exponent == 255 ? 0x7fffffff : (254 - nibble - up) << 23);
     return __int_as_float(up << 23);
   }
