@@ -282,17 +282,11 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   __device__ __forceinline__ float dmin() const { return step(1); }
   __device__ __forceinline__ float scale(int i) const { return byte(kOffsets ? 2 * i : i); }
   __device__ __forceinline__ float minimum(int i) const { return byte(2 * i + 1); }
-  /// scale(i + first) as an integer, where only `first`, 0 or 1, differs between threads.
-  __device__ __forceinline__ int integer_scale(int i, int first) const {
-    const int at = kOffsets ? 2 * i % 4 + 2 * first : i + first;
-    const unsigned word = unsigned_bytes(bytes[kOffsets ? i / 2 : 0]);
-    return static_cast<int>(__byte_perm(word, 0, 0x4440u + static_cast<unsigned>(at))) - kBias;
+  /// Of a group of Q4_K that differs between threads: its scale as an integer, and its minimum.
+  __device__ __forceinline__ int integer_scale(int group) const {
+    return static_cast<int>(__byte_perm(word_of(group), 0, 0x4440u + static_cast<unsigned>(group % 2 * 2)));
   }
-  /// What multiplies the sum of x of a group that differs between threads: its minimum, or its scale.
-  __device__ __forceinline__ float offset(int group) const {
-    const int at = kOffsets ? 2 * group + 1 : group;
-    return byte(kWords > 1 && at >= 4 ? bytes[kWords - 1] : bytes[0], at);
-  }
+  __device__ __forceinline__ float minimum_of(int group) const { return byte(word_of(group), 2 * group + 1); }
   /// What multiplies the bytes of group i.
   __device__ __forceinline__ float operator[](int i) const { return d() * scale(i); }
 
@@ -305,12 +299,12 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   __device__ __forceinline__ float byte(int i) const { return byte(bytes[i / 4], i); }
   static __device__ __forceinline__ float byte(unsigned word, int i) {
     const unsigned selector = 0x7440u | static_cast<unsigned>(i % 4);
-    return __uint_as_float(__byte_perm(unsigned_bytes(word), 0x4b000000u, selector)) - (0x1p23f + kBias);
+    if (!kOffsets) word ^= 0x80808080u;
+    return __uint_as_float(__byte_perm(word, 0x4b000000u, selector)) - (kOffsets ? 0x1p23f : 0x1p23f + 128);
   }
-  /// The signed bytes of Q6_K plus kBias.
-  static constexpr int kBias = kOffsets ? 0 : 128;
-  static __device__ __forceinline__ unsigned unsigned_bytes(unsigned word) {
-    return kOffsets ? word : word ^ 0x80808080u;
+  __device__ __forceinline__ unsigned word_of(int group) const {
+    static_assert(kOffsets && kWords == 2);
+    return group < 2 ? bytes[0] : bytes[1];
   }
 };
 

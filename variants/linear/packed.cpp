@@ -7,7 +7,7 @@ namespace warptune {
 namespace {
 
 const DerivedValue kOutputs{"outputs", "tiles * (epilogue == swiglu ? 8 : 16)", "outputs of these tiles"};
-const DerivedValue kDigits{"digits", "tokens == 1 && weights in [int4, q4_k, q5_k, q6_k]",
+const DerivedValue kDigits{"digits", "tokens == 1 && weights in [int4, q4_k]",
                            "whether a GEMV splits x into digits"};
 const DerivedValue kXGroups{
     "x_groups",

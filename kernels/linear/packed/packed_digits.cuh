@@ -1,26 +1,22 @@
 #pragma once
-// Products of packed integers and one token on integer tensor cores, without a conversion of weights: their
-// bytes are the M operand of mma.sync as they are, digits of x its N. A warp rounds its x to fixed-point
-// numbers of 22 bits and a sign, relative to the largest, and splits them into four signed digits of base 256
-// (slices of the Ozaki scheme: Ootomo et al., "DGEMM on Integer Matrix Multiplication Unit", 2024). A byte 16
-// h + l of two weights is multiplied by x_h, and its lower nibble by 16 x_l - x_h: the sum is 16 (h x_h + l
-// x_l).
-// The four words that a lane has of a row are the four registers of M, in the order in which they are loaded:
-// words 0 and 2 are row g of the products, words 1 and 3 row g + 8. Columns 0 to 3 of N are the digits that
-// words 0 and 2 multiply, columns 4 to 7 those of words 1 and 3. So of the lanes of a row lane t has products
-// of words t / 2 and t / 2 + 2, of the lower digits if t is even, else of the upper ones.
+// Products of packed integers of four bits and one token on integer tensor cores, without a conversion of
+// weights: their bytes are the M operand of mma.sync as they are, digits of x its N. A warp rounds its x to
+// fixed-point numbers of 22 bits and a sign, relative to the largest, and splits them into four signed digits
+// of base 256 (slices of the Ozaki scheme: Ootomo et al., "DGEMM on Integer Matrix Multiplication Unit",
+// 2024). A byte 16 h + l of two weights is multiplied by x_h, and its lower nibble by 16 x_l - x_h: the sum
+// is 16 (h x_h + l x_l).
+//
+// Layout: the four words that a lane has of a row are the four registers of M, in the order in which they are
+// loaded, so words 0 and 2 are row g of the products, words 1 and 3 row g + 8. Columns 0 to 3 of N are the
+// digits for words 0 and 2, columns 4 to 7 those for words 1 and 3. Of the four lanes of a row, lane t has
+// the products of words t / 2 and t / 2 + 2: of the lower digits if t is even, else of the upper ones.
 #include "kernels/common/mma.cuh"
 #include "kernels/linear/packed/packed_dot.cuh"
 
 namespace warptune {
 
-/// Operands of x: what multiplies bytes, and what multiplies their lower nibbles.
-template <class S>
-inline constexpr int kDigitOperands = S::Word::kFourBits ? 2 : 1;
-
-/// This lane's digits of x for a block of weights.
-template <class S>
-using BlockDigits = uint2[kDigitOperands<S>];
+/// This lane's digits of x for a block of weights: what multiplies bytes, and their lower nibbles.
+using BlockDigits = uint2[2];
 
 /// The products of a row's words: with several groups in a block those of word t / 2, then of t / 2 + 2.
 template <class S>
@@ -28,9 +24,9 @@ using RowProducts = int[S::kLaneGroups][4];
 
 template <class S>
 __device__ __forceinline__ void multiply_row(RowProducts<S>& products, const uint4& words,
-                                             const BlockDigits<S>& x) {
+                                             const BlockDigits& x) {
 #pragma unroll
-  for (int operand = 0; operand < kDigitOperands<S>; ++operand) {
+  for (int operand = 0; operand < 2; ++operand) {
     const unsigned mask = operand == 0 ? ~0u : 0x0f0f0f0fu;
     const uint4 a = {words.x & mask, words.y & mask, words.z & mask, words.w & mask};
     if constexpr (S::kLaneGroups == 1) {
@@ -47,7 +43,6 @@ __device__ __forceinline__ void multiply_row(RowProducts<S>& products, const uin
 template <class S>
 requires(S::kDigits) class WarpActivations<S> {
   using T = typename S::T;
-  static constexpr int kOperands = kDigitOperands<S>;
   static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
                        kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);  // of eight columns, per lane
   static constexpr bool kHasAllVectors = S::kBlocks % S::kWarps == 0 && kWarpBlocks * kBlockVecs % 32 == 0;
@@ -56,14 +51,13 @@ requires(S::kDigits) class WarpActivations<S> {
  public:
   static constexpr bool kChunked = false;
   static constexpr int kChunks = 1, kChunkBlocks = 1;
-  /// Sums of x over groups of a block: those that the lane scales. Of super-blocks lane t of a row has group
-  /// t.
+  /// Sums of x over the groups of a block that the lane scales; of super-blocks lane t of a row has group t.
   using Groups = Vec<float, kSuper ? 1 : S::kLaneGroups>;
   /// The shared memory of all warps.
   struct alignas(16) Shared {
-    /// [word % 2][digit][lane of a row]: the digits for both words. Stores have no bank conflicts, because
-    /// digit n is at n ^ place().
-    Vec<unsigned, 2> digits[S::kBlocks][kOperands][2][4][4];
+    /// [bytes or nibbles][word % 2][digit][lane of a row]: the digits for both words. Stores have no bank
+    /// conflicts, because digit n is at n ^ place().
+    Vec<unsigned, 2> digits[S::kBlocks][2][2][4][4];
     float sums[max_of(S::kXBlocks, 1)][S::kXGroups];
     float squares[S::kWarps];
   };
@@ -117,10 +111,10 @@ requires(S::kDigits) class WarpActivations<S> {
     __syncwarp();
   }
   /// The digits for a block of the columns in shared memory, the warp's block number `step`.
-  __device__ __forceinline__ void read(BlockDigits<S>& x, int block, int step) const {
+  __device__ __forceinline__ void read(BlockDigits& x, int block, int step) const {
     const int half = lane_ / 16, digit = lane_ / 4 % 4 ^ place(half, step);
 #pragma unroll
-    for (int operand = 0; operand < kOperands; ++operand) {
+    for (int operand = 0; operand < 2; ++operand) {
       const auto words = shared_.digits[block][operand][half][digit][lane_ % 4];
       x[operand] = {words[0], words[1]};
     }
@@ -132,7 +126,7 @@ requires(S::kDigits) class WarpActivations<S> {
     const auto& of_block = shared_.sums[block];
     Groups sums;
     if constexpr (kSuper) {
-      sums[0] = lane_ % 4 < S::kXGroups ? of_block[lane_ % 4 % S::kXGroups] : 0;
+      sums[0] = of_block[lane_ % 4];
     } else {
 #pragma unroll
       for (int i = 0; i < S::kLaneGroups; ++i)
@@ -150,7 +144,7 @@ requires(S::kDigits) class WarpActivations<S> {
   }
 
  private:
-  /// Columns 2t, 2t + 1, 2t + 8, ... of 32, those of a lane's word of four bits, or of two words of eight.
+  /// Columns 2t, 2t + 1, 2t + 8, ... of 32, those of a lane's word.
   using Columns = unsigned[4];
 
   /// Vector j of this lane: its block, which is the warp's block number warp_block(j), and 32 columns of it.
@@ -160,10 +154,8 @@ requires(S::kDigits) class WarpActivations<S> {
   __device__ __forceinline__ int window() const { return lane_ % kBlockVecs / 4; }
   __device__ __forceinline__ int block(int j) const { return first_ + warp_block(j) * step_; }
   __device__ __forceinline__ bool has_vector(int j) const { return kHasAllVectors || block(j) < last_; }
-  /// Lanes that store at once differ in blocks, and with four bits in halves.
-  static __device__ __forceinline__ int place(int half, int step) {
-    return kOperands == 2 ? half + step % 2 * 2 : step % 4;
-  }
+  /// Lanes that store at once have words of both halves, of two blocks.
+  static __device__ __forceinline__ int place(int half, int step) { return half + step % 2 * 2; }
 
   __device__ __forceinline__ void load_columns(Columns (&to)[kVecs], const T* row, int begin) const {
 #pragma unroll
@@ -186,8 +178,9 @@ requires(S::kDigits) class WarpActivations<S> {
   __device__ __forceinline__ float choose_unit(float largest) {
     const unsigned exponent = __reduce_max_sync(~0u, __float_as_uint(largest)) >> 23;
     // At most 2^113, so that add_columns() multiplies zeros by what is finite.
-    const int up = min_of(275 - static_cast<int>(exponent), 240), nibble = kOperands == 2 ? 4 : 0;
-    unit = __int_as_float(exponent == 255 ? 0x7fffffff : (254 - nibble - up) << 23);
+    const int up = min_of(275 - static_cast<int>(exponent), 240);
+    unit = __int_as_float(exponent == 255 ? 0x7fffffff
+                                          : (250 - up) << 23);  // the inverse of 16 times the factor
     return __int_as_float(up << 23);
   }
   __device__ __forceinline__ void store_digits(int j, const float (&values)[8], float factor) {
@@ -196,24 +189,18 @@ requires(S::kDigits) class WarpActivations<S> {
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = __float_as_uint(fmaf(values[i], factor, 0x1.8p23f));
     const auto high = [](unsigned v) { return v + (kDigitBias - kMantissa); };
-    // Bytes as PackedPosition has them; with four bits v[0], v[1], v[4] and v[5] are of lower nibbles.
+    const auto low = [&](int l, int h) { return 16 * v[l] + (kDigitBias - 15 * kMantissa - v[h]); };
+    // Bytes as PackedPosition has them.
     unsigned digits[2][4];
-    if constexpr (kOperands == 2) {
-      const auto low = [&](int l, int h) { return 16 * v[l] + (kDigitBias - 15 * kMantissa - v[h]); };
-      split_digits(digits[0], high(v[2]), high(v[6]), high(v[3]), high(v[7]));
-      split_digits(digits[1], low(0, 2), low(4, 6), low(1, 3), low(5, 7));
-    } else {
-      split_digits(digits[0], high(v[0]), high(v[2]), high(v[1]), high(v[3]));
-      split_digits(digits[1], high(v[4]), high(v[6]), high(v[5]), high(v[7]));
-    }
+    split_digits(digits[0], high(v[2]), high(v[6]), high(v[3]), high(v[7]));
+    split_digits(digits[1], low(0, 2), low(4, 6), low(1, 3), low(5, 7));
+    const int half = window() % 2;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int word = kOperands == 2 ? window() : 2 * window() + i, half = word % 2;
+    for (int operand = 0; operand < 2; ++operand)
 #pragma unroll
       for (int n = 0; n < 4; ++n)
-        shared_.digits[block(j)][kOperands == 2 ? i : 0][half][n ^ place(half, warp_block(j))][lane_ % 4]
-                      [word / 2] = digits[i][n];
-    }
+        shared_.digits[block(j)][operand][half][n ^ place(half, warp_block(j))][lane_ % 4][window() / 2] =
+            digits[operand][n];
   }
   /// Word n has digit n of four integers, to which kDigitBias is added.
   static __device__ __forceinline__ void split_digits(unsigned (&words)[4], unsigned v0, unsigned v1,
@@ -226,37 +213,26 @@ requires(S::kDigits) class WarpActivations<S> {
   }
   /// Adds the columns of groups.
   __device__ __forceinline__ void add_columns(const float (&values)[kVecs][8], float factor) {
-    factor *= kOperands == 2 ? 16 : 1;
-    if constexpr (S::Word::kZero != 0 && !S::kZeros) factor *= -static_cast<float>(S::Word::kZero);
+    factor *= S::Word::kZero != 0 && !S::kZeros ? -16 * static_cast<float>(S::Word::kZero) : 16;
     if constexpr (S::kDirect) {
       float sum = 0;
 #pragma unroll
-      for (int j = 0; j < kVecs; ++j) sum += add<0, 8>(values[j]);
+      for (int j = 0; j < kVecs; ++j) sum += add(values[j]);
       sum = warp_reduce<Sum>(sum);
       direct_sum = lane_ % 4 == 0 ? factor * sum : 0;
     } else {
-      constexpr int kGroupColumns = S::kColumns / max_of(S::kBlockScales, 1),
-                    kParts = kGroupColumns == 16 ? 2 : 1, kLanes = kParts == 2 ? 4 : kGroupColumns / 8;
+      constexpr int kWindows = 4 / max_of(S::kBlockScales, 1);  // of a group
 #pragma unroll
-      for (int j = 0; j < kVecs; ++j)
-#pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          float sum = kParts == 1 ? add<0, 8>(values[j])
-                      : part == 0 ? add<0, 4>(values[j])
-                                  : add<4, 8>(values[j]);
-          sum = factor * warp_reduce<Sum, kLanes>(sum);
-          const int group = (window() * 32 + part * 16) / kGroupColumns;
-          if (kSuper && group % 2 != 0) sum *= 0x1p-16f;  // a lane of upper digits multiplies it
-          if (lane_ % kLanes == 0 && has_vector(j)) shared_.sums[block(j)][group] = sum;
-        }
+      for (int j = 0; j < kVecs; ++j) {
+        float sum = factor * warp_reduce<Sum, 4 * kWindows>(add(values[j]));
+        const int group = window() / kWindows;
+        if (kSuper && group % 2 != 0) sum *= 0x1p-16f;  // a lane of upper digits multiplies it
+        if (lane_ % (4 * kWindows) == 0 && has_vector(j)) shared_.sums[block(j)][group] = sum;
+      }
     }
   }
-  template <int kBegin, int kEnd>
   static __device__ __forceinline__ float add(const float (&x)[8]) {
-    if constexpr (kEnd - kBegin == 1)
-      return x[kBegin];
-    else
-      return add<kBegin, (kBegin + kEnd) / 2>(x) + add<(kBegin + kEnd) / 2, kEnd>(x);
+    return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
   }
 
   static constexpr unsigned kMantissa = 0x4b400000u,  // 1.5 * 2^23 as bits
@@ -275,7 +251,7 @@ requires(S::kDigits) class PackedAccumulator<S> {
   __device__ __forceinline__ explicit PackedAccumulator(const WarpActivations<S>& x) : x_(x) {}
   /// Adds weights * x of block `block` of the columns in shared memory, the warp's block number `step`.
   __device__ __forceinline__ void add(const PackedBlock<S> (&weights)[S::kTiles][2], int block, int step) {
-    BlockDigits<S> x;
+    BlockDigits x;
     x_.read(x, block, step);
     if constexpr (S::kDirect) {
 #pragma unroll
@@ -348,15 +324,13 @@ requires(S::kDigits) class PackedAccumulator<S> {
     int low = 0, high = 0;
 #pragma unroll
     for (int i = 0; i < S::kLaneGroups; ++i) {
-      const int scale = row.scales.integer_scale(i * S::kGroupStride, S::first_group());
+      const int scale = row.scales.integer_scale(i * S::kGroupStride + S::first_group());
       low += scale * lower(products[i]);
       high += scale * upper(products[i]);
     }
-    const float offset = row.scales.offset(threadIdx.x % 4) * x_sum;
-    float product = fmaf(static_cast<float>(high), 256, static_cast<float>(low));
-    if constexpr (!kHasOffsets<S::kWeights>) product += offset;
-    sum = fmaf(row.scales.d(), product, sum);
-    return kHasOffsets<S::kWeights> ? fmaf(-row.scales.dmin(), offset, sum) : sum;
+    const float product = fmaf(static_cast<float>(high), 256, static_cast<float>(low));
+    const float offset = row.scales.minimum_of(threadIdx.x % 4) * x_sum;
+    return fmaf(-row.scales.dmin(), offset, fmaf(row.scales.d(), product, sum));
   }
 
   const WarpActivations<S>& x_;

@@ -37,9 +37,9 @@ struct PackedGemv {
                                                           : 1,
                        kZeroPoints = kZeros ? max_of(kBlockScales, 1) : 0,
                        kScaleFragments = kGroup == 0 ? kFragments : kFragments / kBlockScales;
-  /// Whether integer tensor cores multiply weights and digits of x (packed_digits.cuh). int8 gains nothing:
-  /// to convert four weights takes two instructions, and digits take twice the shared memory of x.
-  static constexpr bool kDigits = kTokens == 1 && Word::kIntegers && kWeights != kWeightsInt8;
+  /// Whether integer tensor cores multiply weights and digits of x (packed_digits.cuh). Weights of eight bits
+  /// gain nothing: to convert four takes three instructions, and digits take twice the shared memory of x.
+  static constexpr bool kDigits = kTokens == 1 && Word::kFourBits;
   /// Whether an accumulator takes all columns: there are no scales of groups, and one zero point.
   static constexpr bool kDirect = kGroup == 0 && (kDigits || !Word::kFourBits) && !kZeros;
   /// Groups of a block of weights that a lane scales: with kDigits every kGroupStride-th from first_group().
