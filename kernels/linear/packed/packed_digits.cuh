@@ -15,6 +15,11 @@
 
 namespace warptune {
 
+/// The magic number of conversions, 1.5 * 2^23, and its bits: a float below 2^22 plus it is rounded to an
+/// integer, in the mantissa, and an integer plus the bits is such a float.
+inline constexpr float kMagic = 0x1.8p23f;
+inline constexpr unsigned kMagicBits = 0x4b400000u;
+
 /// This lane's digits of x for a block of weights: what multiplies bytes, and their lower nibbles.
 using BlockDigits = uint2[2];
 
@@ -179,17 +184,16 @@ requires(S::kDigits) class WarpActivations<S> {
     const unsigned exponent = __reduce_max_sync(~0u, __float_as_uint(largest)) >> 23;
     // At most 2^113, so that add_columns() multiplies zeros by what is finite.
     const int up = min_of(275 - static_cast<int>(exponent), 240);
-    unit = __int_as_float(exponent == 255 ? 0x7fffffff
-                                          : (250 - up) << 23);  // the inverse of 16 times the factor
+    // The inverse of 16 times the factor.
+    unit = __int_as_float(exponent == 255 ? 0x7fffffff : (250 - up) << 23);
     return __int_as_float(up << 23);
   }
   __device__ __forceinline__ void store_digits(int j, const float (&values)[8], float factor) {
-    // The sum of a float and 1.5 * 2^23 is the float rounded to an integer, in the mantissa.
-    unsigned v[8];
+    unsigned v[8];  // integers plus kMagicBits
 #pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] = __float_as_uint(fmaf(values[i], factor, 0x1.8p23f));
-    const auto high = [](unsigned v) { return v + (kDigitBias - kMantissa); };
-    const auto low = [&](int l, int h) { return 16 * v[l] + (kDigitBias - 15 * kMantissa - v[h]); };
+    for (int i = 0; i < 8; ++i) v[i] = __float_as_uint(fmaf(values[i], factor, kMagic));
+    const auto high = [](unsigned v) { return v + (kDigitBias - kMagicBits); };
+    const auto low = [&](int l, int h) { return 16 * v[l] + (kDigitBias - 15 * kMagicBits - v[h]); };
     // Bytes as PackedPosition has them.
     unsigned digits[2][4];
     split_digits(digits[0], high(v[2]), high(v[6]), high(v[3]), high(v[7]));
@@ -235,8 +239,8 @@ requires(S::kDigits) class WarpActivations<S> {
     return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
   }
 
-  static constexpr unsigned kMantissa = 0x4b400000u,  // 1.5 * 2^23 as bits
-      kDigitBias = 0x80808080u;                       // makes digits unsigned, and an XOR signed again
+  /// Makes digits unsigned; an XOR makes them signed again.
+  static constexpr unsigned kDigitBias = 0x80808080u;
 
   Shared& shared_;
   const QuantizedLinearArgs& args_;
@@ -264,7 +268,8 @@ requires(S::kDigits) class PackedAccumulator<S> {
         const auto& weights_of_row = weights[row / 2][row % 2];
         RowProducts<S> products;
 #pragma unroll
-        for (int i = 0; i < 4 * S::kLaneGroups; ++i) products[i / 4][i % 4] = kSuper ? 0 : kMantissa;
+        for (int i = 0; i < 4 * S::kLaneGroups; ++i)
+          products[i / 4][i % 4] = kSuper ? 0 : static_cast<int>(kMagicBits);  // their sums are below 2^22
         multiply_row<S>(products, weights_of_row.bytes, x);
         float& to = sums_[row / 2][0][row % 2 * 2];
         if constexpr (kSuper)
@@ -290,8 +295,6 @@ requires(S::kDigits) class PackedAccumulator<S> {
 
  private:
   static constexpr bool kSuper = has_super_blocks(S::kWeights);
-  /// 1.5 * 2^23 as bits. Products are integers below 2^22; added to it they are the mantissa of a float.
-  static constexpr int kMantissa = 0x4b400000;
 
   /// The products of the lane's two digits.
   static __device__ __forceinline__ int lower(const int (&products)[4]) {
@@ -304,11 +307,10 @@ requires(S::kDigits) class PackedAccumulator<S> {
   static __device__ __forceinline__ float add_groups(float sum, const RowProducts<S>& products,
                                                      const PackedBlock<S>& row,
                                                      const typename WarpActivations<S>::Groups& x_sums) {
-    constexpr float kBias = 0x1.8p23f;
 #pragma unroll
     for (int i = 0; i < S::kLaneGroups; ++i) {
-      float product = fmaf(__int_as_float(upper(products[i])), 256, -256 * kBias) +
-                      (__int_as_float(lower(products[i])) + (S::kZeros ? -kBias : x_sums[i] - kBias));
+      float product = fmaf(__int_as_float(upper(products[i])), 256, -256 * kMagic) +
+                      (__int_as_float(lower(products[i])) + (S::kZeros ? -kMagic : x_sums[i] - kMagic));
       if constexpr (S::kZeros)
         product = fmaf(-static_cast<float>(S::Word::kZero + row.zeros[i]), x_sums[i], product);
       if constexpr (S::kGroup != 0)
