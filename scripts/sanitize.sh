@@ -46,7 +46,8 @@ for tool in "${tools[@]}"; do
   if ((bad)); then
     failed=1
     grep -hE '=========.*(Error|hazard|Invalid|Uninit|Race)|\[  FAILED' -A4 "$logs"/* | head -60
-    echo "sanitize: $tool: found errors ($tests tests passed)"
+    mkdir -p out && cat "$logs"/* >"out/sanitize-$tool.log"
+    echo "sanitize: $tool: found errors ($tests tests passed); the whole report is out/sanitize-$tool.log"
   elif ((tests == 0)); then
     failed=1
     echo "sanitize: $tool: no test ran; is there a GPU, and does a name fit FILTER?"

@@ -282,7 +282,7 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
   __device__ __forceinline__ float dmin() const { return step(1); }
   __device__ __forceinline__ float scale(int i) const { return byte(kOffsets ? 2 * i : i); }
   __device__ __forceinline__ float minimum(int i) const { return byte(2 * i + 1); }
-  /// Of a group of Q4_K that differs between threads: its scale as an integer, and its minimum.
+  /// The scale of a group of Q4_K as an integer, and its minimum; threads may ask for different groups.
   __device__ __forceinline__ int integer_scale(int group) const {
     return static_cast<int>(__byte_perm(word_of(group), 0, 0x4440u + static_cast<unsigned>(group % 2 * 2)));
   }

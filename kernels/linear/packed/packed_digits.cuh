@@ -27,6 +27,7 @@ using BlockDigits = uint2[2];
 template <class S>
 using RowProducts = int[S::kLaneGroups][4];
 
+/// Adds the products of a row's words, in both operands.
 template <class S>
 __device__ __forceinline__ void multiply_row(RowProducts<S>& products, const uint4& words,
                                              const BlockDigits& x) {
@@ -43,8 +44,8 @@ __device__ __forceinline__ void multiply_row(RowProducts<S>& products, const uin
   }
 }
 
-/// One token: a warp's columns of x as digits, and their sums over groups, which zero points and minima
-/// multiply. RMSNorm multiplies x by its weights, and scale() the outputs.
+/// One token: the columns of x that a warp multiplies, as digits, and their sums over groups, which zero
+/// points and minima multiply. RMSNorm multiplies x by its weights before, and scale() the outputs after.
 template <class S>
 requires(S::kDigits) class WarpActivations<S> {
   using T = typename S::T;
@@ -60,19 +61,20 @@ requires(S::kDigits) class WarpActivations<S> {
   using Groups = Vec<float, kSuper ? 1 : S::kLaneGroups>;
   /// The shared memory of all warps.
   struct alignas(16) Shared {
-    /// [bytes or nibbles][word % 2][digit][lane of a row]: the digits for both words. Stores have no bank
-    /// conflicts, because digit n is at n ^ place().
+    /// [block][bytes or nibbles][word % 2][digit][lane of a row]: the digits for both words. Digit n is at n
+    /// ^ swizzle().
     Vec<unsigned, 2> digits[S::kBlocks][2][2][4][4];
     float sums[max_of(S::kXBlocks, 1)][S::kXGroups];
     float squares[S::kWarps];
   };
 
-  /// What the products are multiplied by.
+  /// The unit of x as integers, and so of the products.
   float unit;
-  /// With kDirect: what sums() has of all blocks.
+  /// With kDirect: what sums() is for all blocks together.
   float direct_sum = 0;
 
-  /// See WarpActivations.
+  /// The warp has blocks `first`, `first` + `step`, ... below `last`. Loads their weights of the norm, which
+  /// no kernel writes.
   __device__ __forceinline__ WarpActivations(Shared& shared, const QuantizedLinearArgs& args, int first,
                                              int last, int step)
       : shared_(shared), args_(args), first_(first), last_(last), step_(step) {
@@ -82,7 +84,7 @@ requires(S::kDigits) class WarpActivations<S> {
   /// memory serves after these loads.
   template <class Then>
   __device__ __forceinline__ void load(int begin, const Then& then) {
-    [[maybe_unused]] TokenSquares<S::kRmsScale ? S::kIn : 64> token_squares;
+    [[maybe_unused]] TokenSquares<S::kIn> token_squares;
     if constexpr (S::kRmsScale) token_squares.load(args_.squares, 0, threadIdx.x < 32);
     Columns x[kVecs];
     load_columns(x, static_cast<const T*>(args_.x), begin);
@@ -115,17 +117,18 @@ requires(S::kDigits) class WarpActivations<S> {
     }
     __syncwarp();
   }
-  /// The digits for a block of the columns in shared memory, the warp's block number `step`.
+  /// This lane's digits for block `block`, the warp's block number `step`.
   __device__ __forceinline__ void read(BlockDigits& x, int block, int step) const {
-    const int half = lane_ / 16, digit = lane_ / 4 % 4 ^ place(half, step);
+    const int half = lane_ / 16, digit = lane_ / 4 % 4 ^ swizzle(half, step);
 #pragma unroll
     for (int operand = 0; operand < 2; ++operand) {
       const auto words = shared_.digits[block][operand][half][digit][lane_ % 4];
       x[operand] = {words[0], words[1]};
     }
   }
-  /// In units; 0 in lanes of a row whose groups a lane before has. Where all weights have one zero point,
-  /// minus the zero point multiplies the sums.
+  /// The sums of a block, as multiples of the unit. Of the lanes of a row that have the same groups only the
+  /// first has sums, others have 0. Where all weights have one zero point, sums are times minus the zero
+  /// point.
   __device__ __forceinline__ Groups sums(int block) const {
     constexpr int kSameGroups = 4 / S::kGroupStride;  // lanes
     const auto& of_block = shared_.sums[block];
@@ -149,24 +152,25 @@ requires(S::kDigits) class WarpActivations<S> {
   }
 
  private:
-  /// Columns 2t, 2t + 1, 2t + 8, ... of 32, those of a lane's word.
+  /// The eight columns of a lane's word: 2t, 2t + 1, 2t + 8, 2t + 9, ... of 32, as pairs of T.
   using Columns = unsigned[4];
 
-  /// Vector j of this lane: its block, which is the warp's block number warp_block(j), and 32 columns of it.
+  /// Vector j of this lane has the columns of word word() of block block(j), the warp's block number
+  /// warp_block(j).
   __device__ __forceinline__ int warp_block(int j) const {
     return lane_ / kBlockVecs + j * (32 / kBlockVecs);
   }
-  __device__ __forceinline__ int window() const { return lane_ % kBlockVecs / 4; }
+  __device__ __forceinline__ int word() const { return lane_ % kBlockVecs / 4; }
   __device__ __forceinline__ int block(int j) const { return first_ + warp_block(j) * step_; }
   __device__ __forceinline__ bool has_vector(int j) const { return kHasAllVectors || block(j) < last_; }
-  /// Lanes that store at once have words of both halves, of two blocks.
-  static __device__ __forceinline__ int place(int half, int step) { return half + step % 2 * 2; }
+  /// Keeps stores free of bank conflicts: the lanes of a store have even and odd words of two blocks.
+  static __device__ __forceinline__ int swizzle(int half, int step) { return half + step % 2 * 2; }
 
   __device__ __forceinline__ void load_columns(Columns (&to)[kVecs], const T* row, int begin) const {
 #pragma unroll
     for (int j = 0; j < kVecs; ++j) {
       const int valid = kHasAllVectors ? block(j) : min_of(block(j), S::kBlocks - 1);
-      const int column = begin + valid * S::kColumns + window() * 32 + lane_ % 4 * 2;
+      const int column = begin + valid * S::kColumns + word() * 32 + lane_ % 4 * 2;
 #pragma unroll
       for (int p = 0; p < 4; ++p) {
         if constexpr (S::kActOrder) {
@@ -178,8 +182,8 @@ requires(S::kDigits) class WarpActivations<S> {
       }
     }
   }
-  /// Chooses the unit, a power of two, from the warp's largest magnitude. Returns the factor that makes
-  /// numbers of at most 2^22 of x. If x is not finite, the unit is NaN, and so are all outputs.
+  /// Chooses the unit, a power of two, by the largest magnitude of the warp's x. Returns the factor that
+  /// brings x to at most 2^22. If x has NaN or infinity, the unit is NaN, and so are all outputs.
   __device__ __forceinline__ float choose_unit(float largest) {
     const unsigned exponent = __reduce_max_sync(~0u, __float_as_uint(largest)) >> 23;
     // At most 2^113, so that add_columns() multiplies zeros by what is finite.
@@ -198,12 +202,12 @@ requires(S::kDigits) class WarpActivations<S> {
     unsigned digits[2][4];
     split_digits(digits[0], high(v[2]), high(v[6]), high(v[3]), high(v[7]));
     split_digits(digits[1], low(0, 2), low(4, 6), low(1, 3), low(5, 7));
-    const int half = window() % 2;
+    const int half = word() % 2;
 #pragma unroll
     for (int operand = 0; operand < 2; ++operand)
 #pragma unroll
       for (int n = 0; n < 4; ++n)
-        shared_.digits[block(j)][operand][half][n ^ place(half, warp_block(j))][lane_ % 4][window() / 2] =
+        shared_.digits[block(j)][operand][half][n ^ swizzle(half, warp_block(j))][lane_ % 4][word() / 2] =
             digits[operand][n];
   }
   /// Word n has digit n of four integers, to which kDigitBias is added.
@@ -215,7 +219,7 @@ requires(S::kDigits) class WarpActivations<S> {
     words[0] = __byte_perm(low01, low23, 0x5410), words[1] = __byte_perm(low01, low23, 0x7632);
     words[2] = __byte_perm(high01, high23, 0x5410), words[3] = __byte_perm(high01, high23, 0x7632);
   }
-  /// Adds the columns of groups.
+  /// Stores the sums of x over groups.
   __device__ __forceinline__ void add_columns(const float (&values)[kVecs][8], float factor) {
     factor *= S::Word::kZero != 0 && !S::kZeros ? -16 * static_cast<float>(S::Word::kZero) : 16;
     if constexpr (S::kDirect) {
@@ -225,13 +229,13 @@ requires(S::kDigits) class WarpActivations<S> {
       sum = warp_reduce<Sum>(sum);
       direct_sum = lane_ % 4 == 0 ? factor * sum : 0;
     } else {
-      constexpr int kWindows = 4 / max_of(S::kBlockScales, 1);  // of a group
+      constexpr int kGroupWords = 4 / max_of(S::kBlockScales, 1);
 #pragma unroll
       for (int j = 0; j < kVecs; ++j) {
-        float sum = factor * warp_reduce<Sum, 4 * kWindows>(add(values[j]));
-        const int group = window() / kWindows;
+        float sum = factor * warp_reduce<Sum, 4 * kGroupWords>(add(values[j]));
+        const int group = word() / kGroupWords;
         if (kSuper && group % 2 != 0) sum *= 0x1p-16f;  // a lane of upper digits multiplies it
-        if (lane_ % (4 * kWindows) == 0 && has_vector(j)) shared_.sums[block(j)][group] = sum;
+        if (lane_ % (4 * kGroupWords) == 0 && has_vector(j)) shared_.sums[block(j)][group] = sum;
       }
     }
   }

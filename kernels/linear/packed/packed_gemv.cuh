@@ -64,6 +64,7 @@ struct PackedGemv {
     if constexpr (kSwiglu) return min_of(tile, kSlots / 2 - 1) + half * (kSlots / 2);
     return min_of(2 * tile + half, kSlots - 1);
   }
+  /// The first of the groups of a block that the lane scales.
   static __device__ __forceinline__ int first_group() {
     return kGroupStride == 2 ? static_cast<int>(threadIdx.x) % 4 / 2 : 0;
   }
