@@ -63,8 +63,9 @@ class PlanChooser::Policies {
     chooser_.tell(problem_, "the override is not used: " + why);
   }
   void refuse_winner(const std::string& why) {
-    refusal_ = "the wisdom is not used: " + why;
-    chooser_.tell(problem_, refusal_);
+    const std::string refusal = "the wisdom is not used: " + why;
+    chooser_.tell(problem_, refusal);
+    if (refusal_.empty()) refusal_ = refusal;
   }
   /// Why a policy has no offer.
   void remark(const std::string& what) {
@@ -184,7 +185,7 @@ class PlanChooser::Policies {
   const Problem& problem_;
   const bool quiet_;
   const std::function<bool(const PlanChoice&)>& take_;
-  std::string refusal_;  // of a winner
+  std::string refusal_;  // of the first refused winner, the problem's own if it has one
 };
 
 PlanChooser::PlanChooser(const OpTable& ops, const DeviceFacts& facts, PlanOptions options)

@@ -49,7 +49,7 @@ struct PlanChoice {
   std::size_t override_index = 0;
   const Winner* winner = nullptr;  // the recorded one that it comes from
   std::string reason = {};         // reported if the choice is taken; may be empty
-  std::string why_not = {};        // why the last winner before it is not used
+  std::string why_not = {};        // why the first winner before it is not used
 };
 
 /// Why the variant cannot run the problem with this configuration; empty if it can.

@@ -195,6 +195,20 @@ TEST_F(Chosen, TheNearestWhereTheWinnerIsRefused) {
   EXPECT_NE(notes_.find(choice.why_not), std::string::npos) << notes_;
 }
 
+TEST_F(Chosen, TheReasonIsThatOfTheProblemsOwnWinner) {
+  Winner stale = timed(problem_, {pipelined(4)}, in_waves),
+         unknown = timed(decode_problem(16, 1024), {pipelined(1)}, in_waves);
+  stale.source_hash = "edited since";
+  unknown.variant = "no_such_variant";
+  Wisdom wisdom;
+  wisdom.put(stale);
+  wisdom.put(unknown);
+  const PlanChoice choice = first(wisdom);
+  EXPECT_EQ(choice.source, PlanSource::fallback);
+  EXPECT_NE(notes_.find("no_such_variant"), std::string::npos) << notes_;
+  EXPECT_EQ(choice.why_not, "the wisdom is not used: tuned on other code of its kernels");
+}
+
 using Likely = std::vector<std::pair<const Variant*, Config>>;
 
 Likely likely(const Wisdom& wisdom, const Problem& problem) {
