@@ -80,6 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("7", "640", "33", "int8", "128", {{"epilogue", "argmax"}}),
         quantized("33", "512", "264", "int8", "0"), quantized("200", "384", "65", "int8", "32"),
         quantized("1", "2048", "136", "fp8", "0", {{"prologue", "rms_norm"}, {"epilogue", "swiglu"}}),
+        quantized("1", "576", "40", "fp8", "0", {{"bias", "yes"}}),
+        quantized("1", "1152", "264", "fp8", "128", {{"prologue", "rms_norm"}}),
         quantized("3", "1024", "300", "fp8", "128", {{"epilogue", "add"}}),
         quantized("6", "576", "17", "fp8", "0"), quantized("40", "512", "200", "fp8", "128"),
         quantized("257", "448", "24", "fp8", "0"),
@@ -207,7 +209,8 @@ class LinearMagnitudes : public ::testing::TestWithParam<MagnitudeCase> {
     return {quantized("1", "1024", "40", "int4", "128"), quantized("1", "512", "40", "int4", "32"),
             quantized("1", "512", "40", "int4", "0"),    quantized("1", "512", "40", "q4_k", "32"),
             quantized("1", "512", "40", "q6_k", "16"),   quantized("1", "512", "40", "int8", "0"),
-            quantized("3", "512", "40", "int4", "128")};
+            quantized("3", "512", "40", "int4", "128"),  quantized("1", "1024", "40", "fp8", "0"),
+            quantized("1", "512", "256", "fp8", "128")};
   }
 };
 class GpuLinearMagnitudes : public LinearMagnitudes {};

@@ -14,9 +14,12 @@ const DerivedValue kXGroups{
     "weights in [int4, q4_k, q5_k, q6_k] && !(digits && group == 0 && zeros == no) || (weights == int8 && "
     "group != 0) ? (group == 0 ? 1 : max(block_columns // max(group, 1), 1)) : 0",
     "sums of x that a GEMV stores for a block of weights"};
+const DerivedValue kFp16{"fp16_x", "tokens == 1 && weights == fp8 && has_bulk_copy",
+                         "whether a GEMV multiplies in fp16"};
 const DerivedValue kXBytes{"x_bytes",
-                           "16 * ceil_div((digits ? 4 * part_in : tokens * (part_in + 8) * dtype_bytes) + "
-                           "4 * tokens * max(x_groups * part_in // block_columns, 1) + "
+                           "16 * ceil_div((digits ? 4 * part_in : fp16_x ? 2 * part_in : "
+                           "tokens * (part_in + 8) * dtype_bytes) + "
+                           "4 * tokens * (fp16_x ? 0 : max(x_groups * part_in // block_columns, 1)) + "
                            "4 * warps * (prologue == none ? 1 : tokens), 16)",
                            "bytes of x, of its sums and its squares: WarpActivations::Shared"};
 const DerivedValue kRowsPerOutput{"rows_per_output", "epilogue == swiglu ? 2 : 1",
@@ -62,6 +65,7 @@ Variant gemv_packed_cp_async() {
                   kOutputs,
                   {"part_in", "in", "columns of a block"},
                   kDigits,
+                  kFp16,
                   kXGroups,
                   kXBytes,
                   kScaleBytes,
@@ -124,6 +128,7 @@ Variant gemv_packed_bulk_copy() {
            kWeightSlots,
            {"part_in", "in // cluster_k", "columns of a block"},
            kDigits,
+           kFp16,
            kXGroups,
            kXBytes,
            kGroups,

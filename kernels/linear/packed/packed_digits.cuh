@@ -12,6 +12,7 @@
 // the products of words t / 2 and t / 2 + 2: of the lower digits if t is even, else of the upper ones.
 #include "kernels/common/mma.cuh"
 #include "kernels/linear/packed/packed_dot.cuh"
+#include "kernels/linear/packed/packed_one_token.cuh"
 
 namespace warptune {
 
@@ -45,18 +46,15 @@ __device__ __forceinline__ void multiply_row(RowProducts<S>& products, const uin
 }
 
 /// One token: the columns of x that a warp multiplies, as digits, and their sums over groups, which zero
-/// points and minima multiply. RMSNorm multiplies x by its weights before, and scale() the outputs after.
+/// points and minima multiply. x has at most 22 bits, and products are 16 times as large.
 template <class S>
-requires(S::kDigits) class WarpActivations<S> {
-  using T = typename S::T;
-  static constexpr int kWarpBlocks = ceil_div(S::kBlocks, S::kWarps), kBlockVecs = S::kColumns / 8,
-                       kVecs = ceil_div(kWarpBlocks * kBlockVecs, 32);  // of eight columns, per lane
-  static constexpr bool kHasAllVectors = S::kBlocks % S::kWarps == 0 && kWarpBlocks * kBlockVecs % 32 == 0;
+requires(S::kDigits) class WarpActivations<S> : public OneTokenActivations<S, 4, 22, 4> {
+  using Base = OneTokenActivations<S, 4, 22, 4>;
+  using Base::kVecs, Base::lane_, Base::part, Base::block, Base::warp_block, Base::has_vector;
+  using typename Base::T, typename Base::Columns;
   static constexpr bool kSuper = has_super_blocks(S::kWeights);
 
  public:
-  static constexpr bool kChunked = false;
-  static constexpr int kChunks = 1, kChunkBlocks = 1;
   /// Sums of x over the groups of a block that the lane scales; of super-blocks lane t of a row has group t.
   using Groups = Vec<float, kSuper ? 1 : S::kLaneGroups>;
   /// The shared memory of all warps.
@@ -65,30 +63,20 @@ requires(S::kDigits) class WarpActivations<S> {
     /// ^ swizzle().
     Vec<unsigned, 2> digits[S::kBlocks][2][2][4][4];
     float sums[max_of(S::kXBlocks, 1)][S::kXGroups];
-    float squares[S::kWarps];
+    typename Base::Squares squares;
   };
 
-  /// The unit of x as integers, and so of the products.
-  float unit;
   /// With kDirect: what sums() is for all blocks together.
   float direct_sum = 0;
 
-  /// The warp has blocks `first`, `first` + `step`, ... below `last`. Loads their weights of the norm, which
-  /// no kernel writes.
   __device__ __forceinline__ WarpActivations(Shared& shared, const QuantizedLinearArgs& args, int first,
                                              int last, int step)
-      : shared_(shared), args_(args), first_(first), last_(last), step_(step) {
-    if constexpr (S::kNorm) load_columns(norm_, static_cast<const T*>(args.norm_weight), 0);
-  }
-  /// After pdl_wait(). `begin`: the column of x that is the first of this thread block. `then()` issues what
-  /// memory serves after these loads.
+      : Base(shared.squares, args, first, last, step), shared_(shared) {}
   template <class Then>
   __device__ __forceinline__ void load(int begin, const Then& then) {
+    Columns x;
     [[maybe_unused]] TokenSquares<S::kIn> token_squares;
-    if constexpr (S::kRmsScale) token_squares.load(args_.squares, 0, threadIdx.x < 32);
-    Columns x[kVecs];
-    load_columns(x, static_cast<const T*>(args_.x), begin);
-    then();
+    this->load_x(x, token_squares, begin, then);
     float values[kVecs][8], squares = 0, largest[4] = {};
 #pragma unroll
     for (int j = 0; j < kVecs; ++j)
@@ -98,24 +86,18 @@ requires(S::kDigits) class WarpActivations<S> {
         if (!has_vector(j)) v = 0;
         if constexpr (S::kNorm) {
           squares = fmaf(v, v, squares);
-          v *= unpack2<T>(norm_[j][i / 2])[i % 2];
+          v *= this->norm(j, i / 2)[i % 2];
         }
         largest[i % 4] = max_nan(largest[i % 4], fabsf(v));
         values[j][i] = v;
       }
     const float factor =
-        choose_unit(max_nan(max_nan(largest[0], largest[1]), max_nan(largest[2], largest[3])));
+        this->choose_unit(max_nan(max_nan(largest[0], largest[1]), max_nan(largest[2], largest[3])));
 #pragma unroll
     for (int j = 0; j < kVecs; ++j)
       if (has_vector(j)) store_digits(j, values[j], factor);
     add_columns(values, factor);
-    if constexpr (S::kRmsScale)
-      if (threadIdx.x < 32) squares = token_squares.lane_sum();
-    if (S::kNorm || (S::kRmsScale && threadIdx.x < 32)) {
-      squares = warp_reduce<Sum>(squares);
-      if (lane_ == 0) shared_.squares[threadIdx.x / 32] = squares;
-    }
-    __syncwarp();
+    this->finish(squares, token_squares);
   }
   /// This lane's digits for block `block`, the warp's block number `step`.
   __device__ __forceinline__ void read(BlockDigits& x, int block, int step) const {
@@ -142,56 +124,11 @@ requires(S::kDigits) class WarpActivations<S> {
     }
     return sums;
   }
-  /// The factor of the outputs. Call it after a barrier of the warps.
-  __device__ __forceinline__ float scale(int /*token*/) const {
-    if constexpr (!S::kScalesTokens) return 1;
-    float squares = 0;
-#pragma unroll
-    for (int w = 0; w < (S::kRmsScale ? 1 : S::kWarps); ++w) squares += shared_.squares[w];
-    return rsqrtf(squares / S::kIn + args_.eps);
-  }
 
  private:
-  /// The eight columns of a lane's word: 2t, 2t + 1, 2t + 8, 2t + 9, ... of 32, as pairs of T.
-  using Columns = unsigned[4];
-
-  /// Vector j of this lane has the columns of word word() of block block(j), the warp's block number
-  /// warp_block(j).
-  __device__ __forceinline__ int warp_block(int j) const {
-    return lane_ / kBlockVecs + j * (32 / kBlockVecs);
-  }
-  __device__ __forceinline__ int word() const { return lane_ % kBlockVecs / 4; }
-  __device__ __forceinline__ int block(int j) const { return first_ + warp_block(j) * step_; }
-  __device__ __forceinline__ bool has_vector(int j) const { return kHasAllVectors || block(j) < last_; }
   /// Keeps stores free of bank conflicts: the lanes of a store have even and odd words of two blocks.
   static __device__ __forceinline__ int swizzle(int half, int step) { return half + step % 2 * 2; }
 
-  __device__ __forceinline__ void load_columns(Columns (&to)[kVecs], const T* row, int begin) const {
-#pragma unroll
-    for (int j = 0; j < kVecs; ++j) {
-      const int valid = kHasAllVectors ? block(j) : min_of(block(j), S::kBlocks - 1);
-      const int column = begin + valid * S::kColumns + word() * 32 + lane_ % 4 * 2;
-#pragma unroll
-      for (int p = 0; p < 4; ++p) {
-        if constexpr (S::kActOrder) {
-          const Vec<T, 2> pair = {row[args_.order[column + 8 * p]], row[args_.order[column + 8 * p + 1]]};
-          to[j][p] = *reinterpret_cast<const unsigned*>(&pair);
-        } else {
-          to[j][p] = *reinterpret_cast<const unsigned*>(row + column + 8 * p);
-        }
-      }
-    }
-  }
-  /// Chooses the unit, a power of two, by the largest magnitude of the warp's x. Returns the factor that
-  /// brings x to at most 2^22. If x has NaN or infinity, the unit is NaN, and so are all outputs.
-  __device__ __forceinline__ float choose_unit(float largest) {
-    const unsigned exponent = __reduce_max_sync(~0u, __float_as_uint(largest)) >> 23;
-    // At most 2^113, so that add_columns() multiplies zeros by what is finite.
-    const int up = min_of(275 - static_cast<int>(exponent), 240);
-    // The inverse of 16 times the factor.
-    unit = __int_as_float(exponent == 255 ? 0x7fffffff : (250 - up) << 23);
-    return __int_as_float(up << 23);
-  }
   __device__ __forceinline__ void store_digits(int j, const float (&values)[8], float factor) {
     unsigned v[8];  // integers plus kMagicBits
 #pragma unroll
@@ -202,12 +139,12 @@ requires(S::kDigits) class WarpActivations<S> {
     unsigned digits[2][4];
     split_digits(digits[0], high(v[2]), high(v[6]), high(v[3]), high(v[7]));
     split_digits(digits[1], low(0, 2), low(4, 6), low(1, 3), low(5, 7));
-    const int half = word() % 2;
+    const int half = part() % 2;
 #pragma unroll
     for (int operand = 0; operand < 2; ++operand)
 #pragma unroll
       for (int n = 0; n < 4; ++n)
-        shared_.digits[block(j)][operand][half][n ^ swizzle(half, warp_block(j))][lane_ % 4][word() / 2] =
+        shared_.digits[block(j)][operand][half][n ^ swizzle(half, warp_block(j))][lane_ % 4][part() / 2] =
             digits[operand][n];
   }
   /// Word n has digit n of four integers, to which kDigitBias is added.
@@ -233,7 +170,7 @@ requires(S::kDigits) class WarpActivations<S> {
 #pragma unroll
       for (int j = 0; j < kVecs; ++j) {
         float sum = factor * warp_reduce<Sum, 4 * kGroupWords>(add(values[j]));
-        const int group = word() / kGroupWords;
+        const int group = part() / kGroupWords;
         if (kSuper && group % 2 != 0) sum *= 0x1p-16f;  // a lane of upper digits multiplies it
         if (lane_ % (4 * kGroupWords) == 0 && has_vector(j)) shared_.sums[block(j)][group] = sum;
       }
@@ -247,9 +184,6 @@ requires(S::kDigits) class WarpActivations<S> {
   static constexpr unsigned kDigitBias = 0x80808080u;
 
   Shared& shared_;
-  const QuantizedLinearArgs& args_;
-  const int lane_ = threadIdx.x % 32, first_, last_, step_;
-  Columns norm_[S::kNorm ? kVecs : 1];
 };
 
 /// The sums of a warp for one token.

@@ -1,6 +1,7 @@
 #pragma once
 // The problem of the GEMVs on quantized weights, and their outputs: the sums of the warps of a block, which
 // split K, added and stored.
+#include "kernels/common/pdl.cuh"
 #include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
 #include "kernels/linear/packed_weights.cuh"
@@ -40,6 +41,9 @@ struct PackedGemv {
   /// Whether integer tensor cores multiply weights and digits of x (packed_digits.cuh). Weights of eight bits
   /// gain nothing: to convert four takes three instructions, and digits take twice the shared memory of x.
   static constexpr bool kDigits = kTokens == 1 && Word::kFourBits;
+  /// Whether e4m3 and x are multiplied in fp16 (packed_fp16.cuh). sm_80 has no instruction that converts
+  /// e4m3.
+  static constexpr bool kFp16 = kTokens == 1 && kWeights == kWeightsFp8 && kHasPdl;
   /// Whether an accumulator takes all columns: there are no scales of groups, and one zero point.
   static constexpr bool kDirect = kGroup == 0 && (kDigits || !Word::kFourBits) && !kZeros;
   /// Groups of a block of weights that a lane scales: with kDigits every kGroupStride-th from first_group().
@@ -51,7 +55,7 @@ struct PackedGemv {
   /// With one token every other sum of a lane belongs to no token.
   static constexpr int kSumStep = kTokens == 1 ? 2 : 1;
   /// What the sums of products are multiplied by.
-  static constexpr float kSumScale = kDigits ? 1 : Word::kSumScale;
+  static constexpr float kSumScale = kDigits || kFp16 ? 1 : Word::kSumScale;
   /// Elements of a token in shared memory: eight tokens are in different banks.
   static constexpr int kPitch = kPartIn + 8;
 

@@ -4,6 +4,7 @@
 #include "kernels/common/barrier.cuh"
 #include "kernels/linear/packed/packed_digits.cuh"
 #include "kernels/linear/packed/packed_dot.cuh"
+#include "kernels/linear/packed/packed_fp16.cuh"
 
 namespace warptune {
 
