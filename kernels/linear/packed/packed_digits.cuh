@@ -45,33 +45,32 @@ __device__ __forceinline__ void multiply_row(RowProducts<S>& products, const uin
   }
 }
 
+/// The shared memory of all warps.
+template <class S>
+struct alignas(16) DigitOperands {
+  /// [block][bytes or nibbles][word % 2][digit][lane of a row]: the digits for both words. Digit n is at n
+  /// ^ swizzle().
+  Vec<unsigned, 2> digits[S::kBlocks][2][2][4][4];
+  float sums[max_of(S::kXBlocks, 1)][S::kXGroups];
+  float squares[S::kWarps];
+};
+
 /// One token: the columns of x that a warp multiplies, as digits, and their sums over groups, which zero
 /// points and minima multiply. x has at most 22 bits, and products are 16 times as large.
 template <class S>
-requires(S::kDigits) class WarpActivations<S> : public OneTokenActivations<S, 4, 22, 4> {
-  using Base = OneTokenActivations<S, 4, 22, 4>;
-  using Base::kVecs, Base::lane_, Base::part, Base::block, Base::warp_block, Base::has_vector;
+requires(S::kDigits) class WarpActivations<S> : public OneTokenActivations<S, DigitOperands<S>, 4, 22, 4> {
+  using Base = OneTokenActivations<S, DigitOperands<S>, 4, 22, 4>;
+  using Base::kVecs, Base::lane_, Base::part, Base::block, Base::warp_block, Base::has_vector, Base::shared_;
   using typename Base::T, typename Base::Columns;
   static constexpr bool kSuper = has_super_blocks(S::kWeights);
 
  public:
-  /// Sums of x over the groups of a block that the lane scales; of super-blocks lane t of a row has group t.
+  using Base::Base;
+  /// Sums of x over the groups of a block that the lane scales. In super-blocks lane t of a row has group t.
   using Groups = Vec<float, kSuper ? 1 : S::kLaneGroups>;
-  /// The shared memory of all warps.
-  struct alignas(16) Shared {
-    /// [block][bytes or nibbles][word % 2][digit][lane of a row]: the digits for both words. Digit n is at n
-    /// ^ swizzle().
-    Vec<unsigned, 2> digits[S::kBlocks][2][2][4][4];
-    float sums[max_of(S::kXBlocks, 1)][S::kXGroups];
-    typename Base::Squares squares;
-  };
-
   /// With kDirect: what sums() is for all blocks together.
   float direct_sum = 0;
 
-  __device__ __forceinline__ WarpActivations(Shared& shared, const QuantizedLinearArgs& args, int first,
-                                             int last, int step)
-      : Base(shared.squares, args, first, last, step), shared_(shared) {}
   template <class Then>
   __device__ __forceinline__ void load(int begin, const Then& then) {
     Columns x;
@@ -182,8 +181,6 @@ requires(S::kDigits) class WarpActivations<S> : public OneTokenActivations<S, 4,
 
   /// Makes digits unsigned; an XOR makes them signed again.
   static constexpr unsigned kDigitBias = 0x80808080u;
-
-  Shared& shared_;
 };
 
 /// The sums of a warp for one token.

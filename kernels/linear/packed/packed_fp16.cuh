@@ -1,10 +1,10 @@
 #pragma once
-// Products of packed e4m3 weights and one token in fp16 (sm_90): one instruction makes two weights fp16,
-// which is exact, and a warp makes its x fp16, relative to the largest magnitude, so that a value 2^29 below
-// it keeps all eleven bits. To make the four weights of a word bf16 takes five instructions.
+// Products of packed e4m3 weights and one token in fp16, from sm_90 on. One instruction converts two weights,
+// exactly: a word of four takes three instructions, in bf16 it takes five. A warp rounds its x to fp16
+// relative to its largest magnitude: a value 2^29 below that keeps eleven bits.
 //
-// Layout: the bytes of a word are columns 2t, 2t + 8, 2t + 1 and 2t + 9 of 16 in the order in which they are
-// converted, so x has that order, too. All columns of N are x.
+// Layout: a word converts to columns 2t and 2t + 8 of a fragment, then 2t + 1 and 2t + 9, so the operand of x
+// has this order, too. All columns of N are x.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/quantize.cuh"
 #include "kernels/linear/packed/packed_dot.cuh"
@@ -12,24 +12,23 @@
 
 namespace warptune {
 
-/// One token: the columns of x that a warp multiplies, as operands. x is at most 2^15.
+/// The shared memory of all warps: [block][two fragments][lane of a row][fragment], the operand of a
+/// fragment.
 template <class S>
-requires(S::kFp16) class WarpActivations<S> : public OneTokenActivations<S, 2, 15, 0> {
-  using Base = OneTokenActivations<S, 2, 15, 0>;
-  using Base::kVecs, Base::lane_, Base::part, Base::block, Base::has_vector;
+struct alignas(16) Fp16Operands {
+  uint2 x[S::kBlocks][S::kFragments / 2][4][2];
+  float squares[S::kWarps];
+};
+
+/// One token: the columns of x that a warp multiplies, as operands, at most 2^15.
+template <class S>
+requires(S::kFp16) class WarpActivations<S> : public OneTokenActivations<S, Fp16Operands<S>, 2, 15, 0> {
+  using Base = OneTokenActivations<S, Fp16Operands<S>, 2, 15, 0>;
+  using Base::kVecs, Base::lane_, Base::part, Base::block, Base::has_vector, Base::shared_;
   using typename Base::T, typename Base::Columns;
 
  public:
-  /// The shared memory of all warps.
-  struct alignas(16) Shared {
-    uint2 x[S::kBlocks][S::kFragments / 2][4]
-           [2];  // [lane of a row][fragment % 2]: the operands of a fragment
-    typename Base::Squares squares;
-  };
-
-  __device__ __forceinline__ WarpActivations(Shared& shared, const QuantizedLinearArgs& args, int first,
-                                             int last, int step)
-      : Base(shared.squares, args, first, last, step), shared_(shared) {}
+  using Base::Base;
   template <class Then>
   __device__ __forceinline__ void load(int begin, const Then& then) {
     Columns x;
@@ -66,7 +65,7 @@ requires(S::kFp16) class WarpActivations<S> : public OneTokenActivations<S, 2, 1
   }
 
  private:
-  /// The lane has columns 2t, 2t + 1, 2t + 2, 2t + 3 of a fragment and those 8 further.
+  /// Stores a vector: columns 2t to 2t + 3 of a fragment, and 2t + 8 to 2t + 11.
   __device__ __forceinline__ void store(int block, const float (&v)[8], float factor) {
     auto& fragments = shared_.x[block][part() / 2];
     const int t = lane_ % 2 * 2;
@@ -74,8 +73,6 @@ requires(S::kFp16) class WarpActivations<S> : public OneTokenActivations<S, 2, 1
     fragments[t][part() % 2] = {pair(0), pair(1)};
     fragments[t + 1][part() % 2] = {pair(2), pair(3)};
   }
-
-  Shared& shared_;
 };
 
 /// The sums of a warp for one token.
@@ -86,7 +83,7 @@ requires(S::kFp16) class PackedAccumulator<S> {
   /// Adds weights * x of block `block` of the columns in shared memory.
   __device__ __forceinline__ void add(const PackedBlock<S> (&weights)[S::kTiles][2], int block,
                                       int /*step*/) {
-    [[maybe_unused]] PackedSums<S> partial = {};  // of a block of weights with one scale
+    [[maybe_unused]] PackedSums<S> partial = {};  // sums of this block, which has one scale
     PackedSums<S>& to = S::kDirect ? sums_ : partial;
 #pragma unroll
     for (int pair = 0; pair < S::kFragments / 2; ++pair) {

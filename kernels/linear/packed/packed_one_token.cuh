@@ -1,31 +1,31 @@
 #pragma once
-// x of one token for the GEMVs on quantized weights that do not multiply it in its own dtype: a warp makes
-// its columns numbers relative to their largest magnitude. packed_digits.cuh and packed_fp16.cuh store them
-// as operands.
+// x of one token for the GEMVs on quantized weights that convert it: a warp loads its columns of x and
+// chooses a power of two by their largest magnitude. packed_digits.cuh and packed_fp16.cuh store the products
+// of both as operands.
 #include "kernels/linear/fused.cuh"
 #include "kernels/linear/packed/packed_gemv.cuh"
 
 namespace warptune {
 
-/// The columns of x that a warp multiplies, of which a lane has vectors of eight: by kLoads loads 8 columns
-/// apart. A power of two brings them to at most 2^kBits. Sums of products, which are 2^kProductBits as large,
-/// times `unit` are those of x. RMSNorm multiplies x by its weights before, and scale() the outputs after.
-template <class S, int kLoads, int kBits, int kProductBits>
+/// The columns of x that a warp multiplies. A lane has vectors of eight columns: kLoads loads, 8 columns
+/// apart. The power of two brings them to at most 2^kBits; sums of products, which are 2^kProductBits as
+/// large, times `unit` are sums of weights * x. RMSNorm multiplies x by its weights before, and scale()
+/// multiplies the outputs. Shared_: the shared memory of all warps, with their squares.
+template <class S, class Shared_, int kLoads, int kBits, int kProductBits>
 class OneTokenActivations {
  public:
+  using Shared = Shared_;
   static constexpr bool kChunked = false;
   static constexpr int kChunks = 1, kChunkBlocks = 1;
-  /// Of all warps, in shared memory.
-  using Squares = float[S::kWarps];
 
-  /// The unit of x, and so of the products.
+  /// The unit of the sums of products.
   float unit;
 
   /// The warp has blocks `first`, `first` + `step`, ... below `last`. Loads their weights of the norm, which
   /// no kernel writes.
-  __device__ __forceinline__ OneTokenActivations(Squares& squares, const QuantizedLinearArgs& args, int first,
+  __device__ __forceinline__ OneTokenActivations(Shared& shared, const QuantizedLinearArgs& args, int first,
                                                  int last, int step)
-      : squares_(squares), args_(args), first_(first), last_(last), step_(step) {
+      : shared_(shared), args_(args), first_(first), last_(last), step_(step) {
     if constexpr (S::kNorm) load_columns(norm_, static_cast<const T*>(args.norm_weight), 0);
   }
   /// The factor of the outputs. Call it after a barrier of the warps.
@@ -33,7 +33,7 @@ class OneTokenActivations {
     if constexpr (!S::kScalesTokens) return 1;
     float squares = 0;
 #pragma unroll
-    for (int w = 0; w < (S::kRmsScale ? 1 : S::kWarps); ++w) squares += squares_[w];
+    for (int w = 0; w < (S::kRmsScale ? 1 : S::kWarps); ++w) squares += shared_.squares[w];
     return rsqrtf(squares / S::kIn + args_.eps);
   }
 
@@ -45,6 +45,7 @@ class OneTokenActivations {
   /// The vectors of a lane, as pairs of T.
   using Columns = unsigned[kVecs][4];
 
+  Shared& shared_;
   const int lane_ = threadIdx.x % 32;
 
   /// Loads x, after pdl_wait(), and the sums of its squares where there are some. `begin`: the column of x
@@ -58,18 +59,19 @@ class OneTokenActivations {
   }
   /// The weights of the norm of pair p of vector j.
   __device__ __forceinline__ Vec<float, 2> norm(int j, int p) const { return unpack2<T>(norm_[j][p]); }
-  /// Stores the squares of x, whose part this lane has, and makes all stores visible to the warp.
+  /// Stores the squares of x and makes all stores visible to the warp. `squares`: those of this lane's
+  /// columns.
   __device__ __forceinline__ void finish(float squares, const TokenSquares<S::kIn>& token_squares) {
     if constexpr (S::kRmsScale)
       if (threadIdx.x < 32) squares = token_squares.lane_sum();
     if (S::kNorm || (S::kRmsScale && threadIdx.x < 32)) {
       squares = warp_reduce<Sum>(squares);
-      if (lane_ == 0) squares_[threadIdx.x / 32] = squares;
+      if (lane_ == 0) shared_.squares[threadIdx.x / 32] = squares;
     }
     __syncwarp();
   }
-  /// Vector j of this lane has columns of part part(), of 8 * kLoads columns, of block block(j), the warp's
-  /// block number warp_block(j).
+  /// Vector j of this lane lies in block block(j) of the weights, the warp's block number warp_block(j),
+  /// among the 8 * kLoads columns number part().
   __device__ __forceinline__ int warp_block(int j) const {
     return lane_ / kBlockVecs + j * (32 / kBlockVecs);
   }
@@ -88,7 +90,7 @@ class OneTokenActivations {
 
  private:
   __device__ __forceinline__ void load_columns(Columns& to, const T* row, int begin) const {
-    constexpr int kColumns = 8 / kLoads;  // of a load
+    constexpr int kColumns = 8 / kLoads;  // columns of a load
 #pragma unroll
     for (int j = 0; j < kVecs; ++j) {
       const int valid = kHasAllVectors ? block(j) : min_of(block(j), S::kBlocks - 1);
@@ -108,7 +110,6 @@ class OneTokenActivations {
     }
   }
 
-  Squares& squares_;
   const QuantizedLinearArgs& args_;
   const int first_, last_, step_;
   unsigned norm_[S::kNorm ? kVecs : 1][4];
