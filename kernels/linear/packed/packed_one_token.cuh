@@ -8,7 +8,7 @@
 namespace warptune {
 
 /// The columns of x that a warp multiplies. A lane has vectors of eight columns: kLoads loads, 8 columns
-/// apart. The power of two brings them to at most 2^kBits; sums of products, which are 2^kProductBits as
+/// apart. A power of two brings them to at most 2^kBits; sums of products, which are 2^kProductBits as
 /// large, times `unit` are sums of weights * x. RMSNorm multiplies x by its weights before, and scale()
 /// multiplies the outputs. Shared_: the shared memory of all warps, with their squares.
 template <class S, class Shared_, int kLoads, int kBits, int kProductBits>
