@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <mutex>
 
 #include "harness/core/error.h"
 #include "harness/results/journal.h"
@@ -17,17 +18,21 @@
 
 namespace {
 
-/// The targets of renames, and whether the journal next to them was locked at that time.
+/// The targets of renames, and whether the journal next to them was locked at that time; rename below
+/// replaces the C library's, also for tests with several threads.
 std::map<std::filesystem::path, std::string> replaced;
+std::mutex replaced_mutex;
 
 }  // namespace
 
-/// Replaces the C library's function.
 extern "C" int rename(const char* from, const char* to) noexcept {
   const int journal = ::open(std::filesystem::path(to).replace_extension(".journal").c_str(), O_RDONLY);
-  replaced[to] = journal < 0                                ? "no journal"
-                 : ::flock(journal, LOCK_EX | LOCK_NB) != 0 ? "journal held"
-                                                            : "journal free";
+  {
+    const std::scoped_lock lock(replaced_mutex);
+    replaced[to] = journal < 0                                ? "no journal"
+                   : ::flock(journal, LOCK_EX | LOCK_NB) != 0 ? "journal held"
+                                                              : "journal free";
+  }
   ::close(journal);
   return static_cast<int>(::syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
 }
