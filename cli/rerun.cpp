@@ -27,8 +27,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
       app.add_subcommand("rerun", "Verifies and times the winners and steps of a wisdom file, and only them");
   command->footer(
       "Writes OUT/<device>/<name>.csv as tune does, one row per winner, step and run. Replaces no winner in "
-      "the "
-      "wisdom\n"
+      "the wisdom\n"
       "of OUT. Several runs show how far equal runs differ, which compare needs to judge small changes.\n"
       "What was stopped resumes: a winner with a row per run is not timed again; --fresh starts a new CSV.\n"
       "Exits with 1 if a winner is not correct any more.\n"

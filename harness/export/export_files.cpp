@@ -176,7 +176,6 @@ void replace_export(const fs::path& folder, const std::map<std::string, std::str
   sync_folder_of(folder / kExportIndex);
 }
 
-namespace fs = std::filesystem;
 namespace {
 
 /// The machine code of a table, each once by its name.

@@ -98,12 +98,9 @@ std::string fault_of_sweep_name(const std::string& name) {
   if (const std::string fault = fault_of_file_name(name); !fault.empty()) return fault;
   if (taken.matches(name))
     return "it must not end in '.NUMBER', '.samples' or '.counters', hold 'peers' or be 'decode', which name "
-           "other "
-           "files";
+           "other files";
   return {};
 }
-
-namespace fs = std::filesystem;
 
 std::vector<double> thinned(std::span<const double> samples, std::size_t max_samples) {
   if (samples.size() <= max_samples || max_samples < 2) return {samples.begin(), samples.end()};

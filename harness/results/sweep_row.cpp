@@ -190,8 +190,7 @@ constexpr Column kColumns[] = {
         "sampling",
         "screened; abandoned (surely slower than the best); single (the only configuration of its problem); "
         "finalist; other_cache (a finalist in another cache state); rerun; fresh_process (a winner or the "
-        "next "
-        "finalists, at the end of the sweep). Empty where there is no time",
+        "next finalists, at the end of the sweep). Empty where there is no time",
         [](Row r) { return when(is_timed(r.measurement), std::string(name_of(r.measurement.sampling))); },
         [](M& m, Field v) {
           const std::string name = text_of(v);

@@ -219,8 +219,7 @@ CompileList compile_list(const Sweep& sweep, const DeviceFacts& facts, const Ins
 std::string nothing_is_compiled(const InspectOptions& options, const std::string& archs) {
   return fmt::format(
       "nothing of this sweep{} is compiled for {}: library calls, host variants and configurations that "
-      "break "
-      "a constraint are not",
+      "break a constraint are not",
       options.filter.empty() ? "" : fmt::format(" in --filter '{}'", options.filter), archs);
 }
 

@@ -1,4 +1,4 @@
-// Loading a checkpoint through staging buffers gives the same weights as loading it directly.
+// The weights of a checkpoint, also through staging buffers, and of the presets.
 #include "harness/llama/weights.h"
 
 #include <gtest/gtest.h>
@@ -200,6 +200,28 @@ TEST_F(ChangedCheckpoint, AFileBesideShardsIsANote) {
 TEST(LoadLine, HasBytesSecondsAndRate) {
   EXPECT_EQ(load_line(13.476e9, 2.94), "weights: 13.5 GB in 2.94 s, 4.6 GB/s");
   EXPECT_EQ(load_line(300e6, 0.1), "weights: 300.0 MB in 0.10 s, 3.0 GB/s");
+}
+
+TEST(Weights, OtherConfigsAreOneSentence) {
+  const auto device = open_device("host");
+  const fs::path folder = fs::path(TEST_DATA) / "golden" / "mha";
+  ModelConfig config = read_model_config(folder / "config.json");
+  config.layers = 3;
+  EXPECT_THROW(load_weights(*device, config, DType::fp32, folder), InputError);  // a missing tensor
+  config.layers = 2;
+  config.intermediate = 64;
+  EXPECT_THROW(load_weights(*device, config, DType::fp32, folder), InputError);  // a wrong shape
+}
+
+TEST(Weights, PresetsHaveThePublishedParameterCounts) {
+  const std::pair<const char*, double> published[] = {
+      {"llama2-7b", 6738415616},   {"llama2-13b", 13015864320},    {"llama3-8b", 8030261248},
+      {"llama3.1-8b", 8030261248}, {"llama3.3-70b", 70553706496},  {"llama3.2-1b", 1235814400},
+      {"llama3.2-3b", 3212749824}, {"tinyllama-1.1b", 1100048384}, {"mistral-7b", 7248023552},
+      {"qwen2.5-7b", 7615616512},  {"qwen3-8b", 8190735360},       {"qwen3-0.6b", 596049920}};
+  EXPECT_EQ(std::size(published), preset_names().size());
+  for (const auto& [name, parameters] : published)
+    EXPECT_EQ(static_cast<double>(weight_bytes(preset(name), DType::bf16)), 2 * parameters) << name;
 }
 
 }  // namespace
