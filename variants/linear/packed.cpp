@@ -404,7 +404,7 @@ Variant wgmma_fp8() {
       .idea =
           "fp8 weights and activations on Hopper: rows are quantized, then a persistent GEMM on the "
           "fp8 tensor cores, TMA producer, cooperative consumers, both operands in shared memory.",
-      .parameters = {{"tile_n", {64, 96, 128, 160, 192}, "weight rows of a tile of 128 tokens"},
+      .parameters = {{"tile_n", {64, 96, 128, 160, 176, 192}, "weight rows of a tile of 128 tokens"},
                      {"stages", {4, 5, 6}, "stages of the pipeline, 128 columns each"},
                      {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
                      {"group_m", {4, 8, 16}, "L2 swizzle: clusters along the tokens that run together"},
@@ -418,7 +418,7 @@ Variant wgmma_fp8() {
                   {"outputs", "tile_n / rows_per_output", "outputs of a work tile"},
                   {"blocks", "ceil_div(tokens, 128 * cluster) * ceil_div(out, outputs) * cluster",
                    "blocks that have work of their own"},
-                  {"epilogue_bytes", "512 * ceil_div(128 * outputs + 4 * tile_n + 8, 512)",
+                  {"epilogue_bytes", "512 * ceil_div(4096 * ceil_div(outputs, 32) + 4 * tile_n + 8, 512)",
                    "bytes of 64 tokens of y, scales of rows and a barrier"},
                   {"shared_bytes",
                    "512 * ceil_div(stages * (128 * (128 + tile_n) + 16) + 2 * epilogue_bytes, 512)",
@@ -427,7 +427,7 @@ Variant wgmma_fp8() {
       .constraints = {"activations == fp8", "has_wgmma", "in % 128 == 0", "out % 8 == 0", "prologue == none",
                       "epilogue in [none, add, swiglu]",
                       // Boxes of y.
-                      "outputs % 32 == 0",
+                      "outputs % 16 == 0 && outputs >= 32",
                       // Rows of a tile are in two blocks of scales at most.
                       "group == 0 || outputs <= 128 + gcd(outputs, 128)",
                       "promote == 128 || (group == 0 && promote <= in)",

@@ -2,8 +2,10 @@
 // The epilogue of the 64-token accumulators of an fp8 GEMM (wgmma_fp8.cu), by way of shared memory:
 // scales of rows and tokens, bias, residual or SwiGLU in fp32, stmatrix, then TMA stores, which the next work
 // tile does not wait for.
-// Shared memory of a warpgroup: boxes of 64 tokens x 32 outputs with the 64-byte swizzle. TMA loads the
-//   residual to where y will lie while the work tile is multiplied; so the residual may be y.
+// Shared memory of a warpgroup: boxes of 64 tokens x 32 outputs with the 64-byte swizzle. If they do not
+// divide
+//   the tile, the last box ends with it, and 16 outputs are in two boxes. TMA loads the residual to where y
+//   will lie while the work tile is multiplied; so the residual may be y.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/linear/fused.cuh"
@@ -17,9 +19,9 @@ namespace warptune {
 template <class S>
 class Fp8Epilogue {
   using T = typename S::T;
-  static constexpr int kBoxOutputs = 32, kBoxBytes = 64 * 2 * kBoxOutputs, kBoxes = S::kTileOut / kBoxOutputs,
-                       kPerThread = ceil_div(S::kTileN, 128);
-  static_assert(S::kTileOut % kBoxOutputs == 0);
+  static constexpr int kBoxOutputs = 32, kBoxBytes = 64 * 2 * kBoxOutputs,
+                       kBoxes = ceil_div(S::kTileOut, kBoxOutputs), kPerThread = ceil_div(S::kTileN, 128);
+  static_assert(S::kTileOut % 16 == 0 && S::kTileOut >= kBoxOutputs);
 
  public:
   struct Storage {
@@ -50,7 +52,7 @@ class Fp8Epilogue {
       mbarrier_arrive_expect_tx(&shared_.residual, kBoxes * kBoxBytes);
 #pragma unroll
       for (int box = 0; box < kBoxes; ++box)
-        tma_load_2d(shared_.boxes[box], residual_map_, out_ + box * kBoxOutputs, token_, &shared_.residual);
+        tma_load_2d(shared_.boxes[box], residual_map_, out_ + first_output(box), token_, &shared_.residual);
     }
   }
   __device__ __forceinline__ void store(const float (&sum)[S::kTileN / 2]) {
@@ -60,19 +62,21 @@ class Fp8Epilogue {
     residual_phase_ ^= 1;
 #pragma unroll
     for (int octet = 0; octet < S::kTileOut / 8; octet += 2) {
-      const unsigned address = address_of(octet);
+      const int box = octet / 4, column = octet * 8;
+      const unsigned address = address_of(box, column);
       unsigned residual[4] = {}, y[4];
       if constexpr (S::kAdd) ldmatrix_x4(residual, address);
 #pragma unroll
       for (int i = 0; i < 4; ++i) y[i] = output_pair(sum, octet + i / 2, i % 2, residual[i]);
       stmatrix_x4(address, y);
+      if (box + 1 < kBoxes && column >= first_output(box + 1)) stmatrix_x4(address_of(box + 1, column), y);
     }
     fence_proxy_async();
     synchronize();
     if (thread_ == 0) {
 #pragma unroll
       for (int box = 0; box < kBoxes; ++box)
-        tma_store_2d(y_map_, out_ + box * kBoxOutputs, token_, shared_.boxes[box]);
+        tma_store_2d(y_map_, out_ + first_output(box), token_, shared_.boxes[box]);
       tma_store_commit();
     }
   }
@@ -93,11 +97,15 @@ class Fp8Epilogue {
       synchronize();
     }
   }
-  /// Where this lane's row of the matrices of an octet and the next lies. The matrices: rows 0 to 7 and 8 to
-  /// 15 of the warp's tokens, of one octet, then of the next.
-  __device__ __forceinline__ unsigned address_of(int octet) const {
-    const int row = thread_ / 32 * 16 + lane_ % 16, vector = octet % 4 + lane_ / 16;
-    return shared_address(shared_.boxes[octet / 4]) + row * 64 + (vector ^ row / 2 % 4) * 16;
+  /// The first output of a box, in the work tile.
+  static __device__ __forceinline__ int first_output(int box) {
+    return min_of(box * kBoxOutputs, S::kTileOut - kBoxOutputs);
+  }
+  /// Where this lane's row of the matrices of columns `column` to `column` + 15 lies in a box. The matrices:
+  /// rows 0 to 7 and 8 to 15 of the warp's tokens, of eight columns, then of the next eight.
+  __device__ __forceinline__ unsigned address_of(int box, int column) const {
+    const int row = thread_ / 32 * 16 + lane_ % 16, vector = (column - first_output(box)) / 8 + lane_ / 16;
+    return shared_address(shared_.boxes[box]) + row * 64 + (vector ^ row / 2 % 4) * 16;
   }
   /// The scales of a lane's two columns of an octet.
   __device__ __forceinline__ Vec<float, 2> row_scales(int octet) const {
