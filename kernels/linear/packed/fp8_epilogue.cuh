@@ -3,9 +3,10 @@
 // scales of rows and tokens, bias, residual or SwiGLU in fp32, stmatrix, then TMA stores, which the next work
 // tile does not wait for.
 // Shared memory of a warpgroup: boxes of 64 tokens x 32 outputs with the 64-byte swizzle. If they do not
-// divide
-//   the tile, the last box ends with it, and 16 outputs are in two boxes. TMA loads the residual to where y
-//   will lie while the work tile is multiplied; so the residual may be y.
+//   divide the tile, the last box ends with it, and 16 outputs are in two boxes. A thread of each warp issues
+//   the copies of every fourth box. TMA loads the residual to where y will lie while the work tile is
+//   multiplied; so the residual may be y.
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/mma.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/linear/fused.cuh"
@@ -20,14 +21,15 @@ template <class S>
 class Fp8Epilogue {
   using T = typename S::T;
   static constexpr int kBoxOutputs = 32, kBoxBytes = 64 * 2 * kBoxOutputs,
-                       kBoxes = ceil_div(S::kTileOut, kBoxOutputs), kPerThread = ceil_div(S::kTileN, 128);
+                       kBoxes = ceil_div(S::kTileOut, kBoxOutputs);
   static_assert(S::kTileOut % 16 == 0 && S::kTileOut >= kBoxOutputs);
 
  public:
+  static constexpr int kWarps = 4;
   struct Storage {
     alignas(512) unsigned char boxes[kBoxes][kBoxBytes];
     float row_scales[S::kTileN];
-    Mbarrier residual;
+    Mbarrier residual;  // kWarps threads arrive
   };
 
   __device__ __forceinline__ Fp8Epilogue(const QuantizedLinearArgs& args, const TensorMap& y_map,
@@ -41,23 +43,31 @@ class Fp8Epilogue {
     const float* const scales = quantized_scales(args_, S::kIn);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      token_scales_[half] = scales[min(token_ + thread_ / 32 * 16 + lane_ / 4 + 8 * half, args_.tokens - 1)];
-    if constexpr (S::kGroup == 0)
+      token_scales_[half] = scales[min(token_ + warp_ * 16 + lane_ / 4 + 8 * half, args_.tokens - 1)];
+    if constexpr (S::kGroup == 0) {
 #pragma unroll
-      for (int i = 0; i < kPerThread; ++i)
-        row_scales_[i] =
-            row_scale<kWeightsFp8, 0>(args_, min(S::weight_row(work, thread_ + 128 * i), S::kWeightRows - 1));
-    if (S::kAdd && thread_ == 0) {
+      for (int column = thread_; column < S::kTileN; column += 128)
+        cp_async_4(shared_.row_scales + column, static_cast<const float*>(args_.scales) +
+                                                    min(S::weight_row(work, column), S::kWeightRows - 1));
+      cp_async_commit();
+    }
+    if (S::kAdd && lane_ == 0) {
       tma_store_wait_read();
-      mbarrier_arrive_expect_tx(&shared_.residual, kBoxes * kBoxBytes);
+      mbarrier_arrive_expect_tx(&shared_.residual, ceil_div(kBoxes - warp_, kWarps) * kBoxBytes);
 #pragma unroll
-      for (int box = 0; box < kBoxes; ++box)
+      for (int box = warp_; box < kBoxes; box += kWarps)
         tma_load_2d(shared_.boxes[box], residual_map_, out_ + first_output(box), token_, &shared_.residual);
     }
   }
   __device__ __forceinline__ void store(const float (&sum)[S::kTileN / 2]) {
-    if (thread_ == 0) tma_store_wait_read();
-    share_row_scales();
+    if (lane_ == 0) tma_store_wait_read();
+    cp_async_wait<0>();
+    synchronize();  // the scales of rows are there, and the boxes may be written
+    RowScales row_scales;
+#pragma unroll
+    for (int octet = 0; octet < S::kTileN / 8; ++octet)
+      row_scales[octet] = S::kGroup == 0 ? load_vec<2>(shared_.row_scales + octet * 8 + lane_ % 4 * 2)
+                                         : Vec<float, 2>{{1, 1}};
     if constexpr (S::kAdd) mbarrier_wait(&shared_.residual, residual_phase_);
     residual_phase_ ^= 1;
 #pragma unroll
@@ -67,36 +77,29 @@ class Fp8Epilogue {
       unsigned residual[4] = {}, y[4];
       if constexpr (S::kAdd) ldmatrix_x4(residual, address);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) y[i] = output_pair(sum, octet + i / 2, i % 2, residual[i]);
+      for (int i = 0; i < 4; ++i) y[i] = output_pair(sum, row_scales, octet + i / 2, i % 2, residual[i]);
       stmatrix_x4(address, y);
       if (box + 1 < kBoxes && column >= first_output(box + 1)) stmatrix_x4(address_of(box + 1, column), y);
     }
     fence_proxy_async();
     synchronize();
-    if (thread_ == 0) {
+    if (lane_ == 0) {
 #pragma unroll
-      for (int box = 0; box < kBoxes; ++box)
+      for (int box = warp_; box < kBoxes; box += kWarps)
         tma_store_2d(y_map_, out_ + first_output(box), token_, shared_.boxes[box]);
       tma_store_commit();
     }
   }
   /// After the last work tile.
   __device__ __forceinline__ void wait() const {
-    if (thread_ == 0) tma_store_wait();
+    if (lane_ == 0) tma_store_wait();
   }
 
  private:
+  /// The scales of a lane's two columns of each octet.
+  using RowScales = Vec<float, 2>[S::kTileN / 8];
+
   __device__ __forceinline__ void synchronize() const { named_barrier_sync(1 + index_, 128); }
-  /// Then the boxes may be written, too.
-  __device__ __forceinline__ void share_row_scales() {
-    synchronize();  // all have read those of the work tile before
-    if constexpr (S::kGroup == 0) {
-#pragma unroll
-      for (int i = 0; i < kPerThread; ++i)
-        if (thread_ + 128 * i < S::kTileN) shared_.row_scales[thread_ + 128 * i] = row_scales_[i];
-      synchronize();
-    }
-  }
   /// The first output of a box, in the work tile.
   static __device__ __forceinline__ int first_output(int box) {
     return min_of(box * kBoxOutputs, S::kTileOut - kBoxOutputs);
@@ -104,23 +107,19 @@ class Fp8Epilogue {
   /// Where this lane's row of the matrices of columns `column` to `column` + 15 lies in a box. The matrices:
   /// rows 0 to 7 and 8 to 15 of the warp's tokens, of eight columns, then of the next eight.
   __device__ __forceinline__ unsigned address_of(int box, int column) const {
-    const int row = thread_ / 32 * 16 + lane_ % 16, vector = (column - first_output(box)) / 8 + lane_ / 16;
+    const int row = warp_ * 16 + lane_ % 16, vector = (column - first_output(box)) / 8 + lane_ / 16;
     return shared_address(shared_.boxes[box]) + row * 64 + (vector ^ row / 2 % 4) * 16;
-  }
-  /// The scales of a lane's two columns of an octet.
-  __device__ __forceinline__ Vec<float, 2> row_scales(int octet) const {
-    if constexpr (S::kGroup == 0) return load_vec<2>(shared_.row_scales + octet * 8 + lane_ % 4 * 2);
-    return {{1, 1}};
   }
   static __device__ __forceinline__ Vec<float, 2> unpack(unsigned pair) {
     return to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
   }
   /// Two adjacent outputs of row lane / 4 + 8 * half of the warp's tokens.
-  __device__ __forceinline__ unsigned output_pair(const float (&sum)[S::kTileN / 2], int octet, int half,
+  __device__ __forceinline__ unsigned output_pair(const float (&sum)[S::kTileN / 2],
+                                                  const RowScales& row_scales, int octet, int half,
                                                   unsigned residual) const {
     constexpr int kUpOctets = S::kTileOut / 8;
     const int at = octet * 4 + half * 2;
-    const auto scales = row_scales(octet);
+    const auto scales = row_scales[octet];
     float y[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) y[i] = sum[at + i] * (scales[i] * token_scales_[half]);
@@ -136,7 +135,7 @@ class Fp8Epilogue {
       y[0] += r[0], y[1] += r[1];
     }
     if constexpr (S::kSwiglu) {
-      const auto up_scales = row_scales(kUpOctets + octet);
+      const auto up_scales = row_scales[kUpOctets + octet];
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         y[i] = silu(y[i]) * (sum[kUpOctets * 4 + at + i] * (up_scales[i] * token_scales_[half]));
@@ -147,9 +146,9 @@ class Fp8Epilogue {
   const QuantizedLinearArgs& args_;
   const TensorMap &y_map_, &residual_map_;
   Storage& shared_;
-  const int index_, thread_ = threadIdx.x % 128, lane_ = threadIdx.x % 32;
+  const int index_, thread_ = threadIdx.x % 128, warp_ = thread_ / 32, lane_ = thread_ % 32;
   int token_, out_;  // the first of the work tile
-  float token_scales_[2], row_scales_[kPerThread];
+  float token_scales_[2];
   unsigned residual_phase_ = 0;
 };
 

@@ -284,7 +284,7 @@ __global__ void __launch_bounds__(384, 1)
     tma_prefetch_descriptor(weight);
     tma_prefetch_descriptor(x);
     tma_prefetch_descriptor(y);
-    for (auto& of_consumer : shared.epilogue) mbarrier_init(&of_consumer.residual);
+    for (auto& of_consumer : shared.epilogue) mbarrier_init(&of_consumer.residual, S::Epilogue::kWarps);
     for (int i = 0; i < kStages; ++i)
       mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * S::kConsumers * kCluster);
     mbarrier_init_fence();
