@@ -47,4 +47,16 @@ std::vector<Samples> interleave(const InterleaveRule& rule, std::size_t candidat
   return all;
 }
 
+std::vector<double> round_drift(std::span<const Samples> all) {
+  std::size_t rounds = 0;
+  for (const Samples& one : all) rounds = std::max(rounds, one.us.size());
+  std::vector<std::vector<double>> factors(rounds);
+  for (const Samples& one : all)
+    for (std::size_t round = 0; one.us.size() == rounds && round < rounds; ++round)
+      factors[round].push_back(one.us[round] / median(one.us));
+  std::vector<double> drift;
+  for (const auto& of_round : factors) drift.push_back(of_round.size() < 2 ? 1 : median(of_round));
+  return drift;
+}
+
 }  // namespace warptune

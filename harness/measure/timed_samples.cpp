@@ -79,4 +79,15 @@ void put_samples(Measurement& m, const Samples& samples, int launches) {
                        samples.host_ratio));
 }
 
+void put_interval_without_drift(Measurement& m, std::span<const double> drift) {
+  if (m.samples_us.empty() || m.samples_us.size() != drift.size()) return;
+  std::vector<double> sorted = m.samples_us;
+  for (std::size_t round = 0; round < drift.size(); ++round) sorted[round] /= drift[round];
+  std::ranges::sort(sorted);
+  const auto [low, high] = median_interval(sorted);
+  const double scale = m.time_us / quantile(sorted, 0.5);
+  m.ci_low_us = scale * low;
+  m.ci_high_us = scale * high;
+}
+
 }  // namespace warptune

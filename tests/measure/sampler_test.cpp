@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "harness/measure/interleave.h"
+#include "harness/measure/timed_samples.h"
 
 namespace warptune {
 namespace {
@@ -217,6 +218,46 @@ TEST(Interleave, ThrottledSamplesAreTakenAgain) {
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(all[0].discarded, 1);
   EXPECT_EQ(all[0].throttled, 1);
+}
+
+Samples of(std::vector<double> us) {
+  Samples samples;
+  samples.us = std::move(us);
+  return samples;
+}
+
+TEST(Interleave, DriftIsWhatAllCandidatesShare) {
+  const std::vector<Samples> all = {of({10, 10, 12, 14, 10}), of({20, 20, 24, 28, 20}), of({5, 5.5, 6, 7, 5}),
+                                    of({1})};
+  const std::vector<double> drift = round_drift(all);
+  ASSERT_EQ(drift.size(), 5u);
+  EXPECT_DOUBLE_EQ(drift[0], 1) << "what one candidate does alone is no drift";
+  EXPECT_DOUBLE_EQ(drift[1], 1);
+  EXPECT_DOUBLE_EQ(drift[2], 1.2);
+  EXPECT_DOUBLE_EQ(drift[3], 1.4);
+  EXPECT_EQ(round_drift(std::vector<Samples>{of({1, 2, 3})}), (std::vector<double>{1, 1, 1}));
+  EXPECT_TRUE(round_drift({}).empty());
+}
+
+/// A GPU at its power limit: 4 % between two candidates, whose rounds differ by 15 %.
+TEST(Interleave, ASlowerCandidateDoesNotTieBecauseBothDrift) {
+  std::vector<Samples> all(2);
+  for (int round = 0; round < 21; ++round) {
+    const double drift = 1 + 0.15 * (round % 7) / 6;
+    all[0].us.push_back(150 * drift * (1 + 0.001 * (round % 3)));
+    all[1].us.push_back(156 * drift * (1 + 0.001 * (round % 2)));
+  }
+  std::vector<Measurement> measured(2);
+  for (std::size_t i = 0; i < 2; ++i) put_samples(measured[i], all[i], 1);
+  ASSERT_GT(measured[0].ci_high_us, measured[1].ci_low_us);
+  for (Measurement& m : measured) {
+    const double time = m.time_us;
+    put_interval_without_drift(m, round_drift(all));
+    EXPECT_EQ(m.time_us, time);
+    EXPECT_LE(m.ci_low_us, time);
+    EXPECT_GE(m.ci_high_us, time);
+  }
+  EXPECT_LT(measured[0].ci_high_us, measured[1].ci_low_us);
 }
 
 }  // namespace
