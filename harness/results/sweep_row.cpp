@@ -127,7 +127,8 @@ constexpr Column kColumns[] = {
     number<is_any, &M::time_us_p90>("time_us_p90", kTime, "us", "90th percentile"),
     number<is_any, &M::ci_low_us>(
         "ci_low_us", kTime, "us",
-        "95 % confidence interval of the median, lower end; with fewer than 6 samples the smallest"),
+        "95 % confidence interval of the median, lower end; with fewer than 6 samples the smallest; of "
+        "finalists without the drift that all of them share"),
     number<is_any, &M::ci_high_us>("ci_high_us", kTime, "us",
                                    "upper end; with fewer than 6 samples the largest"),
     number<is_sampled, &M::samples>("samples", kWhole, "", "graph replays that were timed"),
