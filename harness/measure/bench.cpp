@@ -94,13 +94,11 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       return sample;
     };
     const auto samples = interleave(rule, finalists.size(), take, now_);
-    const auto drift = round_drift(samples);
     for (std::size_t i = 0; i < finalists.size(); ++i) {
       Measurement& m = times[i].*part;
       m = state[i];
       if (state[i].status != Status::ok) continue;
       put_samples(m, samples[i], (entrants[i].*sampled).launches);
-      put_interval_without_drift(m, drift);
       m.clocks = watches[i].summary(samples[i].throttled > 0);
     }
   };

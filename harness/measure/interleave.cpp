@@ -24,6 +24,22 @@ bool take(const InterleaveRule& rule, Samples& into, const std::function<Sample(
   }
 }
 
+/// Sets the drift of the candidates that have all rounds, if these are two or more.
+void set_drift(std::vector<Samples>& all, std::size_t rounds) {
+  const auto has_all = [rounds](const Samples& one) { return one.us.size() == rounds && median(one.us) > 0; };
+  if (std::ranges::count_if(all, has_all) < 2) return;
+  std::vector<double> drift;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<double> factors;
+    for (const Samples& one : all)
+      if (has_all(one)) factors.push_back(one.us[round] / median(one.us));
+    const double factor = median(factors);
+    drift.push_back(factor > 0 ? factor : 1);
+  }
+  for (Samples& one : all)
+    if (has_all(one)) one.drift = drift;
+}
+
 }  // namespace
 
 std::vector<Samples> interleave(const InterleaveRule& rule, std::size_t candidates,
@@ -31,32 +47,20 @@ std::vector<Samples> interleave(const InterleaveRule& rule, std::size_t candidat
   const double start = now();
   std::vector<Samples> all(candidates);
   bool late = false, decided = false;
-  for (int round = 0; round < rule.rounds && !late && !decided; ++round) {
+  int round = 0;
+  for (; round < rule.rounds && !late && !decided; ++round) {
     for (std::size_t i = 0; i < candidates; ++i)
       if (all[i].stop != Stop::no_time && !take(rule, all[i], [&] { return sample(i); }))
         all[i].stop = Stop::no_time;
     late = round + 1 >= kMinRounds && !(now() - start < rule.max_time);
     decided = rule.is_decided && round + 1 >= kMinSamplesForInterval && rule.is_decided(all);
   }
+  set_drift(all, static_cast<std::size_t>(round));
   for (Samples& one : all) {
-    std::vector<double> sorted = one.us;
-    std::ranges::sort(sorted);
-    one.rel_ci = rel_half_width(sorted);
+    one.rel_ci = rel_half_width(sorted_without_drift(one));
     if (one.stop != Stop::no_time && late && !(one.rel_ci <= rule.max_rel_ci)) one.stop = Stop::max_time;
   }
   return all;
-}
-
-std::vector<double> round_drift(std::span<const Samples> all) {
-  std::size_t rounds = 0;
-  for (const Samples& one : all) rounds = std::max(rounds, one.us.size());
-  std::vector<std::vector<double>> factors(rounds);
-  for (const Samples& one : all)
-    for (std::size_t round = 0; one.us.size() == rounds && round < rounds; ++round)
-      factors[round].push_back(one.us[round] / median(one.us));
-  std::vector<double> drift;
-  for (const auto& of_round : factors) drift.push_back(of_round.size() < 2 ? 1 : median(of_round));
-  return drift;
 }
 
 }  // namespace warptune

@@ -1,8 +1,5 @@
 #pragma once
 // Samples several replays interleaved, A B C A B C, so that drift (clocks, heat) affects all alike.
-#include <span>
-#include <vector>
-
 #include "harness/measure/sampler.h"
 
 namespace warptune {
@@ -17,13 +14,10 @@ struct InterleaveRule {
 };
 
 /// `sample(i)` times candidate i. A candidate that returns no time (negative or not finite) is skipped from
-/// then on; its stop is no_time.
+/// then on; its stop is no_time. The drift of a round is how long it took beside others: the median, over the
+/// candidates, of their sample over the median of their samples. One candidate alone has none.
 std::vector<Samples> interleave(const InterleaveRule& rule, std::size_t candidates,
                                 const std::function<Sample(std::size_t)>& sample,
                                 const Seconds& now = steady_seconds);
-
-/// How long each round took beside the others, a factor near 1: the median, over the candidates that were
-/// timed in all rounds, of their sample over the median of their samples. With fewer than two of these, 1.
-std::vector<double> round_drift(std::span<const Samples> all);
 
 }  // namespace warptune

@@ -17,8 +17,8 @@ constexpr int kMaxInvalid = 16;
 /// Of flush, launch and waiting: far more than they take, also where another process has a turn on the
 /// device.
 constexpr double kReplayOverheadUs = 3000;
-constexpr double kFar =
-    0.2;  // over the number of samples: how far above the best samples without an interval are surely slower
+/// Over the number of samples: how far above the best samples without an interval are surely slower.
+constexpr double kFar = 0.2;
 
 /// Whether the median is surely above `best_us`. NaN never is.
 bool is_surely_slower(const std::vector<double>& sorted, double best_us) {
@@ -31,6 +31,13 @@ bool is_surely_slower(const std::vector<double>& sorted, double best_us) {
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<double> sorted_without_drift(const Samples& samples) {
+  std::vector<double> sorted = samples.us;
+  for (std::size_t i = 0; i < samples.drift.size(); ++i) sorted[i] /= samples.drift[i];
+  std::ranges::sort(sorted);
+  return sorted;
 }
 
 Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sample, const Seconds& now) {

@@ -33,7 +33,8 @@ enum class Stop {
 };
 
 struct Samples {
-  std::vector<double> us;  // kept, in order
+  std::vector<double> us;     // kept, in order
+  std::vector<double> drift;  // a factor of each sample, which interleave() knows; empty: none
   Stop stop = Stop::converged;
   double rel_ci = 0;  // half-width of the interval over the median; infinite where the median is 0
   int discarded = 0;  // throttled and taken again
@@ -44,6 +45,9 @@ struct Samples {
 
   void keep(const Sample& sample);
 };
+
+/// The samples by size, each over its drift. Intervals are of these.
+std::vector<double> sorted_without_drift(const Samples& samples);
 
 using Seconds = std::function<double()>;  // a clock; tests bring their own
 double steady_seconds();

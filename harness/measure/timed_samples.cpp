@@ -70,24 +70,18 @@ void put_samples(Measurement& m, const Samples& samples, int launches) {
   m.time_us_min = sorted.front();
   m.time_us_p10 = quantile(sorted, 0.1);
   m.time_us_p90 = quantile(sorted, 0.9);
-  std::tie(m.ci_low_us, m.ci_high_us) = median_interval(sorted);
+  std::vector<double> steady = sorted_without_drift(samples);
+  for (double& s : steady) s /= launches;
+  const double middle = quantile(steady, 0.5), scale = middle > 0 ? m.time_us / middle : 1;
+  const auto [low, high] = median_interval(steady);
+  m.ci_low_us = scale * low;
+  m.ci_high_us = scale * high;
   if (sorted.size() >= kMinSamplesForInterval && std::isfinite(samples.host_ratio) &&
       samples.host_ratio > kMostHostRatio)
     m.fail(Status::too_fast,
            fmt::format("by the host's clock every replay takes at least {:.1f} times as long as by the "
                        "device's events",
                        samples.host_ratio));
-}
-
-void put_interval_without_drift(Measurement& m, std::span<const double> drift) {
-  if (m.samples_us.empty() || m.samples_us.size() != drift.size()) return;
-  std::vector<double> sorted = m.samples_us;
-  for (std::size_t round = 0; round < drift.size(); ++round) sorted[round] /= drift[round];
-  std::ranges::sort(sorted);
-  const auto [low, high] = median_interval(sorted);
-  const double scale = m.time_us / quantile(sorted, 0.5);
-  m.ci_low_us = scale * low;
-  m.ci_high_us = scale * high;
 }
 
 }  // namespace warptune

@@ -1,7 +1,6 @@
 #pragma once
 // Times one replay, and turns samples and failures into a measurement.
 #include <functional>
-#include <span>
 
 #include "harness/measure/clock_watch.h"
 #include "harness/measure/measurement.h"
@@ -22,9 +21,5 @@ double median_us(Device& device, CapturedGraph& graph, int samples);
 
 /// Stores times per launch, their statistics and the notes on sampling; launch_error if there is no sample.
 void put_samples(Measurement& measurement, const Samples& samples, int launches);
-
-/// Takes what all candidates of interleave() share out of the interval of the median: each sample is divided
-/// by `drift` of its round (round_drift()). Not where the measurement lacks a round.
-void put_interval_without_drift(Measurement& measurement, std::span<const double> drift);
 
 }  // namespace warptune

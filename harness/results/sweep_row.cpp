@@ -128,7 +128,7 @@ constexpr Column kColumns[] = {
     number<is_any, &M::ci_low_us>(
         "ci_low_us", kTime, "us",
         "95 % confidence interval of the median, lower end; with fewer than 6 samples the smallest; of "
-        "finalists without the drift that all of them share"),
+        "what is timed interleaved without the drift that all share"),
     number<is_any, &M::ci_high_us>("ci_high_us", kTime, "us",
                                    "upper end; with fewer than 6 samples the largest"),
     number<is_sampled, &M::samples>("samples", kWhole, "", "graph replays that were timed"),

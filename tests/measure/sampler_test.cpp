@@ -220,44 +220,54 @@ TEST(Interleave, ThrottledSamplesAreTakenAgain) {
   EXPECT_EQ(all[0].throttled, 1);
 }
 
-Samples of(std::vector<double> us) {
-  Samples samples;
-  samples.us = std::move(us);
-  return samples;
+/// Interleaves candidates with these samples.
+std::vector<Samples> interleaved(const std::vector<std::vector<double>>& us) {
+  std::vector<std::size_t> taken(us.size());
+  return interleave(
+      {.rounds = static_cast<int>(us[0].size())}, us.size(),
+      [&](std::size_t i) { return Sample{.us = us[i][taken[i]++]}; }, [] { return 0.0; });
 }
 
 TEST(Interleave, DriftIsWhatAllCandidatesShare) {
-  const std::vector<Samples> all = {of({10, 10, 12, 14, 10}), of({20, 20, 24, 28, 20}), of({5, 5.5, 6, 7, 5}),
-                                    of({1})};
-  const std::vector<double> drift = round_drift(all);
-  ASSERT_EQ(drift.size(), 5u);
-  EXPECT_DOUBLE_EQ(drift[0], 1) << "what one candidate does alone is no drift";
-  EXPECT_DOUBLE_EQ(drift[1], 1);
-  EXPECT_DOUBLE_EQ(drift[2], 1.2);
-  EXPECT_DOUBLE_EQ(drift[3], 1.4);
-  EXPECT_EQ(round_drift(std::vector<Samples>{of({1, 2, 3})}), (std::vector<double>{1, 1, 1}));
-  EXPECT_TRUE(round_drift({}).empty());
+  const auto all = interleaved(
+      {{10, 10, 12, 14, 10}, {20, 20, 24, 28, 20}, {5, 5.5, 6, 7, 5}, {1, NAN, 1, 1, 1}, {0, 0, 0, 9, 0}});
+  ASSERT_EQ(all[0].drift.size(), 5u);
+  EXPECT_DOUBLE_EQ(all[0].drift[0], 1) << "what one candidate does alone is no drift";
+  EXPECT_DOUBLE_EQ(all[0].drift[1], 1);
+  EXPECT_DOUBLE_EQ(all[0].drift[2], 1.2);
+  EXPECT_DOUBLE_EQ(all[0].drift[3], 1.4);
+  EXPECT_EQ(all[2].drift, all[0].drift);
+  EXPECT_TRUE(all[3].drift.empty()) << "it lacks rounds";
+  EXPECT_TRUE(all[4].drift.empty()) << "its median is 0";
+  EXPECT_TRUE(interleaved({{1, 2, 3}})[0].drift.empty());
+}
+
+TEST(Interleave, ARoundOfZerosIsNoDrift) {
+  for (const Samples& one : interleaved({{0, 2, 2, 2}, {0, 4, 4, 4}})) {
+    EXPECT_EQ(one.drift, (std::vector<double>{1, 1, 1, 1}));
+    EXPECT_EQ(sorted_without_drift(one), one.us);
+  }
 }
 
 /// A GPU at its power limit: 4 % between two candidates, whose rounds differ by 15 %.
 TEST(Interleave, ASlowerCandidateDoesNotTieBecauseBothDrift) {
-  std::vector<Samples> all(2);
+  std::vector<std::vector<double>> us(2);
   for (int round = 0; round < 21; ++round) {
     const double drift = 1 + 0.15 * (round % 7) / 6;
-    all[0].us.push_back(150 * drift * (1 + 0.001 * (round % 3)));
-    all[1].us.push_back(156 * drift * (1 + 0.001 * (round % 2)));
+    us[0].push_back(150 * drift * (1 + 0.001 * (round % 3)));
+    us[1].push_back(156 * drift * (1 + 0.001 * (round % 2)));
   }
-  std::vector<Measurement> measured(2);
-  for (std::size_t i = 0; i < 2; ++i) put_samples(measured[i], all[i], 1);
-  ASSERT_GT(measured[0].ci_high_us, measured[1].ci_low_us);
-  for (Measurement& m : measured) {
-    const double time = m.time_us;
-    put_interval_without_drift(m, round_drift(all));
-    EXPECT_EQ(m.time_us, time);
-    EXPECT_LE(m.ci_low_us, time);
-    EXPECT_GE(m.ci_high_us, time);
+  std::vector<Measurement> apart(2), together(2);
+  const auto all = interleaved(us);
+  for (std::size_t i = 0; i < 2; ++i) {
+    put_samples(apart[i], {.us = us[i]}, 1);
+    put_samples(together[i], all[i], 1);
+    EXPECT_EQ(together[i].time_us, apart[i].time_us);
+    EXPECT_LE(together[i].ci_low_us, together[i].time_us);
+    EXPECT_GE(together[i].ci_high_us, together[i].time_us);
   }
-  EXPECT_LT(measured[0].ci_high_us, measured[1].ci_low_us);
+  EXPECT_GT(apart[0].ci_high_us, apart[1].ci_low_us);
+  EXPECT_LT(together[0].ci_high_us, together[1].ci_low_us);
 }
 
 }  // namespace
