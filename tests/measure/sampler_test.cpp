@@ -1,4 +1,5 @@
-// When sampling ends, and its notes. The test has its own clock: each sample takes 0.1 s.
+// When sampling ends, its notes, and the drift that interleaved samples share. The test has its own clock:
+// each sample takes 0.1 s.
 #include "harness/measure/sampler.h"
 
 #include <gtest/gtest.h>
