@@ -13,7 +13,7 @@ Variant prompts() {
       .name = "wgmma",
       .idea = "Prompts on Hopper: persistent GEMM, TMA producer warp, cooperative wgmma consumer warpgroups.",
       .parameters = {{"tile_m", {128, 256}, "tokens of a work tile"},
-                     {"tile_n", {64, 128, 144, 160, 176, 192, 224, 240, 256}, "weight rows of a work tile"},
+                     {"tile_n", {64, 128, 144, 160, 192, 224, 240, 256}, "weight rows of a work tile"},
                      {"stages", {3, 4, 5, 6, 8}, "stages of the pipeline, 64 columns each"},
                      {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
                      {"group_m", {4, 8, 16}, "L2 swizzle: clusters along the tokens that run together"},
