@@ -40,7 +40,7 @@ class KvPipeline {
   static constexpr int kTileElements = kTileKv * P::kHeadDim,
                        kRowBytes = P::kHeadDim * static_cast<int>(sizeof(C)),
                        kScales = P::kRowScales ? 2 * kTileKv : 0, kBuffers = kWarps * kStages;
-  static_assert(kRowBytes % 128 == 0 && kLoadsInFlight <= kStages && kWarps <= 32);
+  static_assert(kRowBytes % 64 == 0 && kLoadsInFlight <= kStages && kWarps <= 32);
   // Shared memory: K and V tiles, scales of their rows, their descriptions, full and empty barriers.
   static constexpr int kScalesAt = kBuffers * 2 * kTileKv * kRowBytes,
                        kTilesAt = kScalesAt + kBuffers * kScales * 4,

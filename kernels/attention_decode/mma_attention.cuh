@@ -7,30 +7,37 @@
 // rows and 8 heads as columns, so that the scores of a lane are already its B fragment of P^T. The order of
 // the inner index of a matrix product is free: a lane uses 16 contiguous bytes of a K row as the fragments of
 // several k steps, and q is loaded in the same order. The order of the rows of O^T is free too: a lane loads
-// 16 contiguous bytes of the V rows of two keys and interleaves them. 8-bit values are converted to fp16
-// (common/quantize.cuh). Where rows have scales, those of V are part of the weights P, in units of a power of
-// two near the largest so far: a weight stays inside the range of fp16 whatever the size of V. Fragment
-// layouts: common/mma.cuh; a lane is (g, t) = (lane / 4, lane % 4).
+// 16 contiguous bytes of the V rows of two keys, 8 where rows are no whole 128, and interleaves them. 8-bit
+// values are converted to fp16 (common/quantize.cuh). Where rows have scales, those of V are part of the
+// weights P, in units of a power of two near the largest so far: a weight stays inside the range of fp16
+// whatever the size of V. Fragment layouts: common/mma.cuh; a lane is (g, t) = (lane / 4, lane % 4).
 #include "kernels/attention_decode/append_overlapped.cuh"
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/common/mma.cuh"
 
 namespace warptune {
 
-/// Which 16-byte vectors of a KV tile a lane loads.
+/// Elements of a lane's vectors of V: 16 bytes, or 8 where the eight lanes of a row have no whole vectors.
+template <class P>
+inline constexpr int kValueVec = kVec16<typename P::C> /
+                                 (P::kHeadDim % (8 * kVec16<typename P::C>) == 0 ? 1 : 2);
+
+/// Which vectors of a KV tile a lane loads.
 template <class P, int kTileKv_>
 struct FragmentLayout {
   using C = typename P::C;
-  static constexpr int kX = kVec16<C>, kTileKv = kTileKv_, kNTiles = kTileKv / 8;  // n8 tiles of keys
+  static constexpr int kX = kVec16<C>, kVX = kValueVec<P>, kTileKv = kTileKv_,
+                       kNTiles = kTileKv / 8;  // n8 tiles of keys
   static constexpr int kKVectors = P::kHeadDim / kX / 4,
-                       kVVectors = P::kHeadDim / kX / 8;  // per row and lane
-  static_assert(P::kHeadDim % (8 * kX) == 0 && kTileKv % 16 == 0);
+                       kVVectors = P::kHeadDim / kVX / 8;  // per row and lane
+  using ValueVector = typename TypeAt<kVX == kX, uint2, uint4>::Type;
+  static_assert(P::kHeadDim % (4 * kX) == 0 && kTileKv % 16 == 0);
 
   /// K: key g of each n8 tile, vectors t, t + 4, ... V: keys 2t and 2t + 1, vectors g, g + 8, ...
   static __device__ __forceinline__ int k_key(int n) { return n * 8 + threadIdx.x % 32 / 4; }
   static __device__ __forceinline__ int v_key(int n, int odd) { return n * 8 + threadIdx.x % 4 * 2 + odd; }
   static __device__ __forceinline__ int k_column(int i) { return (threadIdx.x % 4 + i * 4) * kX; }
-  static __device__ __forceinline__ int v_column(int i) { return (threadIdx.x % 32 / 4 + i * 8) * kX; }
+  static __device__ __forceinline__ int v_column(int i) { return (threadIdx.x % 32 / 4 + i * 8) * kVX; }
 };
 
 /// A KV tile in shared memory with contiguous rows: loads of K have 2-way and loads of V 4-way bank
@@ -53,9 +60,9 @@ struct SharedTile : FragmentLayout<P, kTileKv> {
     return *reinterpret_cast<const uint4*>(keys + min_of(Layout::k_key(n), last) * P::kHeadDim +
                                            Layout::k_column(i));
   }
-  __device__ __forceinline__ uint4 v(int n, int odd, int i) const {
-    return *reinterpret_cast<const uint4*>(values + min_of(Layout::v_key(n, odd), last) * P::kHeadDim +
-                                           Layout::v_column(i));
+  __device__ __forceinline__ typename Layout::ValueVector v(int n, int odd, int i) const {
+    return *reinterpret_cast<const typename Layout::ValueVector*>(
+        values + min_of(Layout::v_key(n, odd), last) * P::kHeadDim + Layout::v_column(i));
   }
   __device__ __forceinline__ float k_scale(int n, int odd) const {
     return k_scales[min_of(Layout::v_key(n, odd), last)];
@@ -94,8 +101,9 @@ struct MmaAttention : ValueUnit<P::kRowScales> {
   using T = typename P::T;
   using C = typename P::C;
   using F = typename TypeAt<P::kQuantized, T, fp16>::Type;  // operand type of the mma
-  static constexpr int kX = kVec16<C>, kHeadDim = P::kHeadDim, kGroup = P::kGroup;
-  static constexpr int kHalves = ceil_div(kGroup, 8), kSteps = kHeadDim / 16;
+  static constexpr int kX = kVec16<C>, kVX = kValueVec<P>, kHeadDim = P::kHeadDim, kGroup = P::kGroup;
+  static constexpr int kHalves = ceil_div(kGroup, 8), kSteps = kHeadDim / 16,
+                       kPerVector = kVX / 2;  // m16 tiles of O^T of a lane's vector of V
   static_assert(kGroup <= 16);
 
   unsigned q[kSteps][4] = {};
@@ -171,7 +179,6 @@ struct MmaAttention : ValueUnit<P::kRowScales> {
   /// Stores the warp's partial rows and softmax states for BlockCombine.
   template <class Block>
   __device__ __forceinline__ void store(Block& block) const {
-    constexpr int kPerVector = kX / 2;  // m16 tiles of O^T
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const float unit = score_unit();
 #pragma unroll
@@ -189,7 +196,7 @@ struct MmaAttention : ValueUnit<P::kRowScales> {
 #pragma unroll
         for (int m = 0; m < kSteps; ++m)
           *reinterpret_cast<float2*>(
-              &block.warps.rows[warp][head][(m / kPerVector * 8 + g) * kX + m % kPerVector * 2]) = {
+              &block.warps.rows[warp][head][(m / kPerVector * 8 + g) * kVX + m % kPerVector * 2]) = {
               out[half][m][i] * v_unit, out[half][m][2 + i] * v_unit};
       }
     }
@@ -315,24 +322,27 @@ struct MmaAttention : ValueUnit<P::kRowScales> {
       };
 #pragma unroll
       for (int i = 0; i < Tile::kVVectors; ++i) {
-        unsigned words[4][4];  // of keys 2t and 2t + 1 of both n8 tiles
+        constexpr int kWords = sizeof(typename Tile::ValueVector) / 4;
+        unsigned words[4][kWords];  // of keys 2t and 2t + 1 of both n8 tiles
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const uint4 x = tile.v(2 * pair + j / 2, j % 2, i);
-          words[j][0] = x.x, words[j][1] = x.y, words[j][2] = x.z, words[j][3] = x.w;
+          const auto x = tile.v(2 * pair + j / 2, j % 2, i);
+          words[j][0] = x.x, words[j][1] = x.y;
+          if constexpr (kWords == 4) words[j][2] = x.z, words[j][3] = x.w;
         }
 #pragma unroll
-        for (int w = 0; w < 4; ++w) {
+        for (int w = 0; w < kWords; ++w) {
           const unsigned a = words[0][w], b = words[1][w], c = words[2][w], d = words[3][w];
           if constexpr (P::kQuantized) {  // interleaves bytes of a and b: pairs of one element
             const Fp16Pairs ab = to_fp16_pairs<true>(__byte_perm(a, b, 0x5140), C{}),
                             ab2 = to_fp16_pairs<true>(__byte_perm(a, b, 0x7362), C{}),
                             cd = to_fp16_pairs<true>(__byte_perm(c, d, 0x5140), C{}),
                             cd2 = to_fp16_pairs<true>(__byte_perm(c, d, 0x7362), C{});
-            multiply(i * 8 + 2 * w, ab.first, ab.second, cd.first, cd.second);
-            multiply(i * 8 + 2 * w + 1, ab2.first, ab2.second, cd2.first, cd2.second);
+            multiply(i * kPerVector + 2 * w, ab.first, ab.second, cd.first, cd.second);
+            multiply(i * kPerVector + 2 * w + 1, ab2.first, ab2.second, cd2.first, cd2.second);
           } else {
-            multiply(i * 4 + w, low_halves(a, b), high_halves(a, b), low_halves(c, d), high_halves(c, d));
+            multiply(i * kPerVector + w, low_halves(a, b), high_halves(a, b), low_halves(c, d),
+                     high_halves(c, d));
           }
         }
       }

@@ -10,22 +10,20 @@ template <class P, int kTileKv>
 struct RegisterTile : FragmentLayout<P, kTileKv> {
   using Layout = FragmentLayout<P, kTileKv>;
   using C = typename P::C;
-  uint4 keys[Layout::kNTiles][Layout::kKVectors], values[Layout::kNTiles][2][Layout::kVVectors];
+  using ValueVector = typename Layout::ValueVector;
+  uint4 keys[Layout::kNTiles][Layout::kKVectors];
+  ValueVector values[Layout::kNTiles][2][Layout::kVVectors];
   float k_scales[Layout::kNTiles][2], v_scales[Layout::kNTiles][2];
 
   /// Loads keys [first_key, first_key + cached) of the cache; lanes of later keys load the last of these.
   __device__ __forceinline__ void load(const KvCache<P>& cache, int first_key, int cached) {
     if (P::kAppend && cached == 0) return;
     const long long row = cache.row(first_key);
-    const auto load = [](const C* from) {
-      const auto x = load_vec_nc<Layout::kX>(from);
-      return *reinterpret_cast<const uint4*>(&x);
-    };
 #pragma unroll
     for (int n = 0; n < Layout::kNTiles; ++n)
 #pragma unroll
       for (int i = 0; i < Layout::kKVectors; ++i)
-        keys[n][i] = load(cache.k_at(row + min_of(Layout::k_key(n), cached - 1), Layout::k_column(i)));
+        load(keys[n][i], cache.k_at(row + min_of(Layout::k_key(n), cached - 1), Layout::k_column(i)));
 #pragma unroll
     for (int n = 0; n < Layout::kNTiles; ++n)
 #pragma unroll
@@ -33,7 +31,7 @@ struct RegisterTile : FragmentLayout<P, kTileKv> {
         const long long at = row + min_of(Layout::v_key(n, odd), cached - 1);
 #pragma unroll
         for (int i = 0; i < Layout::kVVectors; ++i)
-          values[n][odd][i] = load(cache.v_at(at, Layout::v_column(i)));
+          load(values[n][odd][i], cache.v_at(at, Layout::v_column(i)));
         if constexpr (P::kRowScales) {
           k_scales[n][odd] = cache.k_scale(at);
           v_scales[n][odd] = cache.v_scale(at);
@@ -54,16 +52,23 @@ struct RegisterTile : FragmentLayout<P, kTileKv> {
         if (Layout::v_key(n, odd) < cached) continue;
 #pragma unroll
         for (int i = 0; i < Layout::kVVectors; ++i)
-          values[n][odd][i] = *reinterpret_cast<const uint4*>(append.v + Layout::v_column(i));
+          values[n][odd][i] = *reinterpret_cast<const ValueVector*>(append.v + Layout::v_column(i));
         k_scales[n][odd] = append.scales[0];
         v_scales[n][odd] = append.scales[1];
       }
     }
   }
   __device__ __forceinline__ uint4 k(int n, int i) const { return keys[n][i]; }
-  __device__ __forceinline__ uint4 v(int n, int odd, int i) const { return values[n][odd][i]; }
+  __device__ __forceinline__ ValueVector v(int n, int odd, int i) const { return values[n][odd][i]; }
   __device__ __forceinline__ float k_scale(int n, int odd) const { return k_scales[n][odd]; }
   __device__ __forceinline__ float v_scale(int n, int odd) const { return v_scales[n][odd]; }
+
+ private:
+  template <class Vector>
+  static __device__ __forceinline__ void load(Vector& to, const C* from) {
+    const auto x = load_vec_nc<sizeof(Vector) / sizeof(C)>(from);
+    to = *reinterpret_cast<const Vector*>(&x);
+  }
 };
 
 }  // namespace warptune

@@ -54,8 +54,7 @@ std::vector<ChosenConfig> one_of_each(std::span<const Problem> problems, const D
   return chosen;
 }
 
-/// A set of features with bf16, on three sizes. Heads have 128 elements, so that rows of 8-bit codes are
-/// multiples of 128 bytes, which some variants require.
+/// A set of features with bf16, on three sizes.
 std::vector<ChosenConfig> feature_cases(const Dims& features, const DeviceFacts& facts) {
   std::vector<Problem> problems;
   for (const auto& [batch, context] : {std::pair(5, 150), {1, 160}, {3, 129}}) {
@@ -136,6 +135,31 @@ TEST_P(DecodePackedGqaCompiles, OnTensorCores) {
 }
 INSTANTIATE_TEST_SUITE_P(Together, DecodePackedGqaCompiles, ::testing::ValuesIn(kPackedGqa), shape_name);
 INSTANTIATE_TEST_SUITE_P(Groups, GpuDecodeFeature, ::testing::ValuesIn(kPackedGqa), shape_name);
+
+// Rows of 64, 192 and 320 bytes, whose values are loaded in vectors of 8 bytes.
+const std::vector<Dims> kNarrowVectors = {
+    dims(5, 8, 2, 64, 150, {{"uneven", "yes"}, kAppend, kFp8, kToken}),
+    dims(5, 24, 2, 64, 150, {{"uneven", "yes"}, kInt8, kAlibi}),
+    dims(2, 2, 2, 64, 301, {{"uneven", "yes"}, kAppend, kBias, kInt8, kPages}),
+    dims(3, 8, 2, 32, 77, {{"uneven", "yes"}, kAppend, kNorm}),
+    dims(3, 4, 2, 96, 150, {{"uneven", "yes"}, kAppend, kBias, kInterleaved}),
+    dims(3, 8, 2, 160, 150, {{"uneven", "yes"}, kWindow}),
+    dims(3, 8, 2, 192, 150, {{"uneven", "yes"}, kAppend, kFp8})};
+class DecodeNarrowVectors : public ::testing::TestWithParam<Dims> {};
+class GpuDecodeNarrowVectors : public DecodeNarrowVectors {};
+TEST_P(DecodeNarrowVectors, CompileOnTensorCores) {
+  const DType dtypes[] = {DType::fp16, DType::bf16};
+  check_compiles(packed_gqa_variants(), GetParam(), dtypes, 2);
+  const Problem problem = decode().op.problem(GetParam(), DType::bf16);
+  for (const Variant& v : packed_gqa_variants().variants)
+    EXPECT_FALSE(Space(v, problem, known_device("sm_90a")).configs().empty()) << v.name;
+}
+TEST_P(GpuDecodeNarrowVectors, MatchTheReference) {
+  const DType dtypes[] = {DType::fp16, DType::bf16};
+  check_cuda_variants(packed_gqa_variants(), GetParam(), dtypes);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, DecodeNarrowVectors, ::testing::ValuesIn(kNarrowVectors), shape_name);
+INSTANTIATE_TEST_SUITE_P(Rows, GpuDecodeNarrowVectors, ::testing::ValuesIn(kNarrowVectors), shape_name);
 
 /// Without this test, the tests of a feature would pass if no variant took the feature.
 /// docs/lessons/attention_decode.md lists which variant takes which feature.

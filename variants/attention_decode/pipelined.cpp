@@ -93,11 +93,12 @@ Variant pipelined() {
   };
 }
 
-/// Problems of the variants that compute a group of query heads on tensor cores. The lanes that normalize a
-/// head, head_dim / 8, are a power of two.
+/// Problems of the variants that compute a group of query heads on tensor cores. The lanes that normalize or
+/// scale a new row, head_dim / 8, are a power of two.
 const Expression kPackedGqaRule =
-    "row_bytes % 128 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads && k_layout == sd && "
-    "!deterministic && page_size % tile_kv == 0 && (qk_norm == no || 256 % head_dim == 0)";
+    "row_bytes % 64 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads && k_layout == sd && "
+    "!deterministic && page_size % tile_kv == 0 && "
+    "((qk_norm == no && kv_scale == head) || !append || 256 % head_dim == 0)";
 
 /// Derived values of mma_pipelined and mma_direct.
 std::vector<DerivedValue> packed_gqa_values(std::vector<DerivedValue> more) {
