@@ -3,7 +3,8 @@
 
 Each problem is left out of the wisdom in turn (linear: all problems of its in and out). Its likely configurations are
 those of TunedPlans::likely() without default tiles: by rank from the 8 nearest problems, at most 8 of kernels and 12 in
-all. The loss compares the fastest of them that is recorded with the fastest recorded one.
+all. The loss compares the fastest of them that is recorded with the fastest recorded one. Problems of sweeps that timed
+likely configurations only are neighbors and have no loss.
 usage: likely_configs.py [WISDOM]
 """
 import collections
@@ -14,10 +15,11 @@ import sys
 LIBRARIES = ("cublaslt", "cudnn")
 NEIGHBORS, COMPILED, ALL = 8, 8, 12
 OTHER_LABEL = 2
+LIKELY_ONLY = ("missing.csv", "published.csv")
 
 
 def problems_of(wisdom):
-    """By op: (dims, times by configuration) of each bf16 problem that was timed cold."""
+    """By op: (dims, times by configuration, CSV) of each bf16 problem that was timed cold."""
     problems = collections.defaultdict(list)
     for winner in wisdom["winners"]:
         if winner["dtype"] != "bf16" or winner["cache"] != "cold" or not winner.get("times"):
@@ -28,7 +30,7 @@ def problems_of(wisdom):
             for row in recorded["rows"]:
                 *values, us = row.split()
                 times[variant, tuple(values)] = float(us)
-        problems[winner["op"]].append((dims, times))
+        problems[winner["op"]].append((dims, times, winner["csv"]))
     return problems
 
 
@@ -60,12 +62,15 @@ def likely(neighbors):
 
 def losses(op, problems):
     """Percent, of the likely configurations and of the nearest winner; None where none of them is recorded."""
-    for dims, times in problems:
+    for dims, times, csv in problems:
+        if csv in LIKELY_ONLY:
+            continue
+
         def left_out(other):
             shape = ("in", "out") if op == "linear" else dims
             return all(dims.get(name) == other.get(name) for name in shape)
 
-        near = sorted((distance(dims, other), i) for i, (other, _) in enumerate(problems) if not left_out(other))
+        near = sorted((distance(dims, other), i) for i, (other, *_) in enumerate(problems) if not left_out(other))
         lists = [problems[i][1] for _, i in near[:NEIGHBORS]]
         best = min(times.values())
 

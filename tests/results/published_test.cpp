@@ -32,6 +32,7 @@ TEST(Published, WeightFormatsAreApart) {
   EXPECT_EQ(on_h200(",weights=fp8,activations=fp8"), 17.99);
   EXPECT_EQ(on_h200(",weights=fp8,group=128,activations=fp8"), 17.71);
   EXPECT_EQ(on_h200(",weights=int4,group=128"), 14.08);
+  EXPECT_EQ(on_h200(",weights=fp8"), 17.99) << "others round activations, too";
 }
 
 TEST(Published, AttentionIncludesTheAppend) {

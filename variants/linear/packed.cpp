@@ -262,7 +262,9 @@ Variant wgmma_packed() {
           "Quantized weights on Hopper, 2 tokens to prompts: blocks stream weights to registers, where "
           "they are converted while wgmma multiplies those before; a cluster splits K or shares x. "
           "With act-order a kernel permutes x first.",
-      .parameters = {{"tile_tokens", {16, 32, 48, 64, 96, 112, 128, 160, 176, 192, 224, 256}, "tokens of a work tile, N of wgmma"},
+      .parameters = {{"tile_tokens",
+                      {16, 32, 48, 64, 96, 112, 128, 160, 176, 192, 256},
+                      "tokens of a work tile, N of wgmma"},
                      {"rows", {64, 96, 112, 128, 160, 192, 224, 256}, "weight rows of a work tile"},
                      {"tile_k", {64, 128, 256, 512}, "columns of a stage"},
                      {"stages", {2, 3, 4, 5, 6, 8, 10, 12}, "stages of the pipeline"},
