@@ -13,6 +13,8 @@ const std::string kLanes =
     "threads_per_key<=head_dim*(kv_dtype==0?dtype_bytes:1)/16 threads_per_value=threads_per_key";
 /// 64 KB in flight per SM with four warps and tiles of 32 keys (16 of the longest rows).
 const std::string kLoadsInFlight = "loads_in_flight<=kv_dtype>0||head_dim<=64?2:1";
+/// Warps of mma_pipelined, twice as many for rows of 64 bytes.
+const std::string kPipelinedWarps = "warps=head_dim*(kv_dtype==0?dtype_bytes:1)<=64?8:4";
 /// The rows of a tile: the queries of a head, or of the heads that share keys where they are few.
 const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0",
                   kRows = "(pack_gqa==1?q_len*q_heads/kv_heads:q_len)",
@@ -109,7 +111,7 @@ std::vector<Tile> tile_rows() {
            "splits=1 heads_per_block=1 warps=4 tile_kv=16 stages=3 l2_prefetch<=1 combine=last_block pdl=1",
            among, kH200),
       tile("attention_decode", "mma_pipelined", "has_bulk_copy && batch * kv_heads >= sms",
-           "splits=1 warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
+           "splits=1 " + kPipelinedWarps + " tile_kv<=32 stages<=3 " + kLoadsInFlight +
                " l2_prefetch<=1 combine=last_block pdl=1",
            among, kH200),
       tile("attention_decode", "mma_direct", "has_bulk_copy && context <= (q_heads > kv_heads ? 1024 : 256)",
@@ -125,7 +127,7 @@ std::vector<Tile> tile_rows() {
            "combine<=ll pdl=1",
            among, kH200),
       tile("attention_decode", "mma_pipelined", "has_bulk_copy",
-           "splits<=sms/(batch*kv_heads) warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
+           "splits<=sms/(batch*kv_heads) " + kPipelinedWarps + " tile_kv<=32 stages<=3 " + kLoadsInFlight +
                " l2_prefetch<=1 combine<=splits>=8?1:3 pdl=1",
            among, kH200),
       tile("attention_decode", "mma_direct", "q_heads > kv_heads",
@@ -421,7 +423,7 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
   decode(128, 1, 8, 512);
   decode(128, 1, 1, 32768);
   decode(128, 1, 8, 4096, {{"kv_dtype", 1}, {"page_size", 64}, {"append", 1}});
-  for (const std::int64_t head_dim : {80, 128}) decode(head_dim, 8, 8, 4096, {{"kv_dtype", 2}});
+  for (const std::int64_t head_dim : {64, 80, 128}) decode(head_dim, 8, 8, 4096, {{"kv_dtype", 2}});
   decode(128, 8, 8, 4096, {{"deterministic", 1}});
   for (const std::int64_t batch : {1, 4})
     decode(64, batch, 8, 512, {{"append", 1}, {"epilogue", 3}, {"hidden", 2048}});
