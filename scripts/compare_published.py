@@ -8,6 +8,7 @@ import argparse
 import json
 import math
 import pathlib
+import sys
 
 from sweep_rows import print_table, read_rows
 
@@ -68,7 +69,11 @@ def main():
     parser.add_argument("wisdom", metavar="WISDOM", type=pathlib.Path, help="a wisdom.json")
     parser.add_argument("gpu", metavar="GPU", help="its device as results/published calls it: h200_sxm, a100_sxm, ...")
     options = parser.parse_args()
-    winners = json.loads(options.wisdom.read_text())["winners"]
+    try:
+        winners = json.loads(options.wisdom.read_text())["winners"]
+    except (OSError, ValueError, KeyError) as error:
+        print(f"compare_published: {options.wisdom} is no wisdom.json: {error}", file=sys.stderr)
+        return 2
     lines, slower = [], []
     for op in OPS:
         groups = {}
@@ -83,11 +88,15 @@ def main():
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             count = sum(ratio > SLOWER for ratio in ratios)
             lines.append([title, str(len(ratios)), f"{mean:.2f}", str(count), f"{max(ratios):.2f}"])
+    if not lines:
+        print(f"compare_published: {options.wisdom} has no winner beside a row of '{options.gpu}'", file=sys.stderr)
+        return 1
     print_table(["winners", "compared", "geometric mean", "slower by more than 5 %", "largest"], lines)
     print()
     print_table(["slower", "ours", "us", "published us", "ratio"],
                 [[*cells, f"{ratio:.2f}"] for ratio, *cells in sorted(slower, reverse=True)])
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

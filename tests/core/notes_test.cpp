@@ -1,5 +1,5 @@
 // What notes.md beside this file points to exists: every file, every test, and every code word in a file
-// named beside it. Its numbers, and the numbers of docs/features.md, agree with the records.
+// named beside it. Its numbers, and those of docs/features.md and results/published, agree with the records.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -188,6 +188,16 @@ TEST(FeaturesPage, TablesAreThoseOfTheRecords) {
     EXPECT_TRUE(recorded.contains({cells[0], cells[1], cells[2]})) << line;
   }
   EXPECT_GT(checked, 50u);
+}
+
+/// The page's table, that of scripts/compare_published.py.
+TEST(PublishedPage, TheTableIsThatOfTheRecords) {
+  const auto printed = testing::run_shell("python3 " SOURCE_ROOT "/scripts/compare_published.py " SOURCE_ROOT
+                                          "/results/h200/wisdom.json h200_sxm");
+  ASSERT_EQ(printed.code, 0) << printed.text;
+  const std::string table = printed.text.substr(0, printed.text.find("\n\n"));
+  EXPECT_GT(std::ranges::count(table, '\n'), 15);
+  EXPECT_NE(source("results/published/README.md").find(table), std::string::npos) << table;
 }
 
 }  // namespace
