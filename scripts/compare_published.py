@@ -71,13 +71,14 @@ def main():
     options = parser.parse_args()
     try:
         winners = json.loads(options.wisdom.read_text())["winners"]
-    except (OSError, ValueError, KeyError) as error:
-        print(f"compare_published: {options.wisdom} is no wisdom.json: {error}", file=sys.stderr)
+        rows = {op: compared(op, winners, options.gpu) for op in OPS}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"compare_published: {options.wisdom} is no wisdom.json: {error!r}", file=sys.stderr)
         return 2
     lines, slower = [], []
     for op in OPS:
         groups = {}
-        for dims, row, winner in compared(op, winners, options.gpu):
+        for dims, row, winner in rows[op]:
             us, published = winner["time_us"], float(row["us"])
             groups.setdefault(group_of(op, dims), []).append(us / published)
             if us > SLOWER * published:

@@ -8,13 +8,12 @@ const std::string kH200 = "NVIDIA H200 with head_dim 64 and 128";
 /// Query heads of a group that share a block, as many as their sums leave registers for.
 const std::string kHeadsPerBlock =
     "heads_per_block=q_heads/kv_heads<=4?q_heads/kv_heads:((q_heads/kv_heads)%4==0?4:q_heads/kv_heads)";
-/// 16 bytes of a cached row per lane.
-const std::string kLanes =
-    "threads_per_key<=head_dim*(kv_dtype==0?dtype_bytes:1)/16 threads_per_value=threads_per_key";
-/// 64 KB in flight per SM with four warps and tiles of 32 keys (16 of the longest rows).
-const std::string kLoadsInFlight = "loads_in_flight<=kv_dtype>0||head_dim<=64?2:1";
-/// Warps of mma_pipelined, twice as many for rows of 64 bytes.
-const std::string kPipelinedWarps = "warps=head_dim*(kv_dtype==0?dtype_bytes:1)<=64?8:4";
+/// Bytes of a cached row.
+const std::string kRowBytes = "head_dim*(kv_dtype==0?dtype_bytes:1)";
+/// 16 bytes of it per lane.
+const std::string kLanes = "threads_per_key<=" + kRowBytes + "/16 threads_per_value=threads_per_key";
+/// 64 KB in flight per SM with tiles of 32 keys (16 of the longest rows).
+const std::string kInFlight = "warps=" + kRowBytes + "<=64?8:4 loads_in_flight<=" + kRowBytes + "<256?2:1";
 /// The rows of a tile: the queries of a head, or of the heads that share keys where they are few.
 const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0",
                   kRows = "(pack_gqa==1?q_len*q_heads/kv_heads:q_len)",
@@ -111,9 +110,8 @@ std::vector<Tile> tile_rows() {
            "splits=1 heads_per_block=1 warps=4 tile_kv=16 stages=3 l2_prefetch<=1 combine=last_block pdl=1",
            among, kH200),
       tile("attention_decode", "mma_pipelined", "has_bulk_copy && batch * kv_heads >= sms",
-           "splits=1 " + kPipelinedWarps + " tile_kv<=32 stages<=3 " + kLoadsInFlight +
-               " l2_prefetch<=1 combine=last_block pdl=1",
-           among, kH200),
+           "splits=1 tile_kv<=32 stages<=3 " + kInFlight + " l2_prefetch<=1 combine=last_block pdl=1", among,
+           kH200),
       tile("attention_decode", "mma_direct", "has_bulk_copy && context <= (q_heads > kv_heads ? 1024 : 256)",
            "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=q_heads>kv_heads&&batch*kv_heads>8?4:8 "
            "warps_per_sm=8 tile_kv=32 combine<=cluster pdl=1",
@@ -127,7 +125,7 @@ std::vector<Tile> tile_rows() {
            "combine<=ll pdl=1",
            among, kH200),
       tile("attention_decode", "mma_pipelined", "has_bulk_copy",
-           "splits<=sms/(batch*kv_heads) " + kPipelinedWarps + " tile_kv<=32 stages<=3 " + kLoadsInFlight +
+           "splits<=sms/(batch*kv_heads) tile_kv<=32 stages<=3 " + kInFlight +
                " l2_prefetch<=1 combine<=splits>=8?1:3 pdl=1",
            among, kH200),
       tile("attention_decode", "mma_direct", "q_heads > kv_heads",

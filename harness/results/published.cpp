@@ -56,7 +56,7 @@ std::string published_time(std::string_view device, const Op& op, std::string_vi
     if (device.find(name) == device.npos) continue;
     std::string label = label_of(op, problem);
     if (const auto append = label.find("append=yes,"); append != label.npos) label.erase(append, 11);
-    // Published ones round activations, too.
+    // All published GEMMs on fp8 weights have fp8 activations.
     if (label.find("weights=fp8,") != label.npos && label.find("activations=") == label.npos)
       label.insert(label.find("dtype="), "activations=fp8,");
     const auto it = times().find(fmt::format("{} {}", gpu, label));

@@ -254,6 +254,30 @@ TEST(TileTable, EveryGroupOfHeadsHasAFastAttention) {
             }
 }
 
+TEST(TileTable, CachesOfWhole64BytesPerRowTakeTensorCores) {
+  for (const std::int64_t head_dim : {64, 96, 160, 256})
+    for (const std::int64_t kv_dtype : {0, 1, 2})
+      for (const std::int64_t kv_heads : {4, 8, 32})
+        for (const std::int64_t batch : {1, 8, 64})
+          for (const std::int64_t context : {512, 4096, 32768})
+            for (const std::int64_t append : {0, 1}) {
+              const std::int64_t row_bytes = head_dim * (kv_dtype == 0 ? 2 : 1);
+              if (row_bytes % 64 != 0 || (kv_heads == 32 && row_bytes % 128 == 0)) continue;
+              const Problem p = find_op("attention_decode")
+                                    .op.problem(Assignment{{"batch", batch},
+                                                           {"q_heads", 32},
+                                                           {"kv_heads", kv_heads},
+                                                           {"head_dim", head_dim},
+                                                           {"context", context},
+                                                           {"kv_dtype", kv_dtype},
+                                                           {"append", append}},
+                                                DType::bf16);
+              const auto tiles = ops().default_tiles(p, known_device("sm_90a"));
+              ASSERT_FALSE(tiles.empty());
+              EXPECT_TRUE(tiles[0].variant->name.starts_with("mma_")) << p.key() << tiles[0].variant->name;
+            }
+}
+
 TEST(TileTable, EveryHeadHasAPrefillOfFewAndManyQueries) {
   const OpEntry& attention = find_op("attention_prefill");
   for (const char* arch : {"sm_80", "sm_86", "sm_90a"})
