@@ -72,8 +72,8 @@ class Quantizer {
       const float wanted = format_.weights == kWeightsMxfp4 ? 4 : largest_value(format_.weights);
       const float scale = row_scale * put_scale(first, std::max<std::int64_t>(begin - columns_.first, 0),
                                                 largest / (wanted * row_scale));
-      const bool is_fp16 = scale_dtype(format_) == DType::fp16;
-      if (!(is_fp16 ? std::abs(scale) < kMaxGroupScale : std::isfinite(scale))) scales_fit_ = false;
+      const bool is_limited = format_.group != 0 && !is_fp4(format_.weights);
+      if (!(is_limited ? std::abs(scale) < kMaxGroupScale : std::isfinite(scale))) scales_fit_ = false;
       const float limit = largest_value(format_.weights);
       each([&](std::int64_t row, std::int64_t i, float value) {
         if (i < 0 || i >= columns_.count) return;

@@ -59,9 +59,16 @@ std::vector<QuantizedTensors> find_parts(const Checkpoint& checkpoint, const Qua
   return tensors;
 }
 
+void check_group_scale(const QuantizedTensors& from, float scale) {
+  if (!(std::abs(scale) < kMaxGroupScale))
+    throw InputError("tensor '{}' has the scale {}; scales of {} must be below {}", from.scale_name, scale,
+                     from.has_block_scales() ? "blocks" : "groups", kMaxGroupScale);
+}
+
 float checked_scale(const QuantizedTensors& from, std::int64_t row, std::int64_t group) {
   const float scale = from.scale(row, group);
   const bool is_unsigned = is_fp4(from.format.weights);
+  if (from.has_block_scales()) check_group_scale(from, scale);
   if (std::isfinite(scale) && !(is_unsigned && std::signbit(scale))) return scale;
   throw InputError("tensor '{}' has the scale {}; scales must be finite{}", from.scale_name, scale,
                    is_unsigned ? " and not negative" : "");
@@ -69,9 +76,7 @@ float checked_scale(const QuantizedTensors& from, std::int64_t row, std::int64_t
 
 /// The nearest fp16.
 fp16 narrow_scale(const QuantizedTensors& from, float scale) {
-  if (!(std::abs(scale) < kMaxGroupScale))
-    throw InputError("tensor '{}' has the scale {}; scales of groups must be below {}", from.scale_name,
-                     scale, kMaxGroupScale);
+  check_group_scale(from, scale);
   const auto narrow = static_cast<fp16>(scale);
   if (static_cast<float>(narrow) == 0 && scale != 0)
     throw InputError("tensor '{}' has the scale {}, which is 0 in fp16", from.scale_name, scale);

@@ -171,13 +171,6 @@ struct WeightWord {
                             kFactor16 = kBf16 ? 0x7d007d00u : 0x68006800u;
 };
 
-/// Pairs of T times `scale`, each rounded once.
-template <class T>
-__device__ __forceinline__ unsigned multiply_pair(unsigned pair, float scale) {
-  const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
-  return pack2<T>(v[0] * scale, v[1] * scale);
-}
-
 /// Whether weights of fp4 times the scale of their group are exact in T: six bits of mantissa with ue4m3, two
 /// with ue8m0, which has the range of bf16.
 template <class T, int kWeights>
@@ -206,7 +199,7 @@ struct BlockScales {
     }
   }
   /// Reads the scales of the block of column `column`. `slot`: the scales of eight rows (slot_scale_bytes);
-  /// `row`: one of the eight.
+  /// `row`: one of the eight, which of fp8 share them.
   __device__ __forceinline__ void read(const void* slot, int column, int row) {
     if constexpr (kBytes) {
       const auto vec =
@@ -214,6 +207,8 @@ struct BlockScales {
                                (column / block_columns(kWeights) * kBlockRows + row) * (kCount / 4));
 #pragma unroll
       for (int w = 0; w < kCount / 4; ++w) values[w] = vec[w];
+    } else if constexpr (kWeights == kWeightsFp8) {
+      values[0] = static_cast<const float*>(slot)[column / kGroup];
     } else {
 #pragma unroll
       for (int i = 0; i < kCount; ++i)
@@ -228,18 +223,15 @@ struct BlockScales {
     else
       return to_float(values[i]);
   }
-  /// Pairs of T times scale i.
+  /// Pairs of T times scale i, exactly.
   template <class T>
   __device__ __forceinline__ unsigned multiply(unsigned pair, int i) const {
-    if constexpr (kScaledWeightsAreExact<T, kWeights>) {
-      constexpr bool kBf16 = is_same<T, bf16>;
-      constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u;  // 2^120, 2^8
-      unsigned scale = byte(i, 0x0404 | i % 4 << 4) >> (kWeights == kWeightsNvfp4 && kBf16 ? 4 : 1);
-      if constexpr (kWeights == kWeightsNvfp4) scale = multiply_pairs<T>(scale, kRebias);
-      return multiply_pairs<T>(pair, scale);
-    } else {
-      return multiply_pair<T>(pair, (*this)[i] * WeightWord<T, kWeights>::kScale);
-    }
+    static_assert(kScaledWeightsAreExact<T, kWeights>);
+    constexpr bool kBf16 = is_same<T, bf16>;
+    constexpr unsigned kRebias = kBf16 ? 0x7b807b80u : 0x5c005c00u;  // 2^120, 2^8
+    unsigned scale = byte(i, 0x0404 | i % 4 << 4) >> (kWeights == kWeightsNvfp4 && kBf16 ? 4 : 1);
+    if constexpr (kWeights == kWeightsNvfp4) scale = multiply_pairs<T>(scale, kRebias);
+    return multiply_pairs<T>(pair, scale);
   }
 
  private:
@@ -312,22 +304,22 @@ requires(has_super_blocks(kWeights)) struct BlockScales<kWeights, kGroup, kCount
 template <int kWeights>
 inline constexpr bool kHasOffsets = has_minima(kWeights);
 
-/// Whether integers are converted to weights times the scale of their group.
+/// Whether integers and e4m3 are converted to weights times the scale of their group.
 template <class T, int kWeights, int kGroup>
-inline constexpr bool kConvertsScaled = kGroup != 0 && WeightWord<T, kWeights>::kIntegers;
+inline constexpr bool kConvertsScaled = kGroup != 0 && !is_fp4(kWeights);
 
-/// Converts words of a row's group of integers to weights times the scale of the group, minus its offset.
-/// Scale, offset and result are rounded to T. kZeros: the group has a zero point beside that of the format.
-/// Then, and in fp16, an integer is converted before it is multiplied; else one fma does both.
+/// Converts words of a row's group of integers, or of e4m3, to weights times the scale of the group, minus
+/// its offset. Scale, offset and result are rounded to T. kZeros: the group has a zero point beside that of
+/// the format. Then, and in fp16, an integer is converted before it is multiplied; else one fma does both.
 template <class T, int kWeights, bool kZeros>
 class GroupConverter {
   using Word = WeightWord<T, kWeights>;
-  static_assert(Word::kIntegers);
-  static constexpr bool kOneStep = Word::kBf16 && !kZeros;
+  static_assert(!is_fp4(kWeights));
+  static constexpr bool kFp8 = kWeights == kWeightsFp8, kOneStep = kFp8 || (Word::kBf16 && !kZeros);
 
  public:
   /// Results are weights divided by this: factors are finite, and small weights normal numbers.
-  static constexpr float kScale = Word::kBf16 ? 0x1p32f : 8;
+  static constexpr float kScale = Word::kBf16 ? 0x1p32f : kFp8 ? 4 : 8;
 
   /// `scales`: the BlockScales of the row; `zero`: the zero point beside that of the format.
   template <class Scales>
@@ -335,7 +327,9 @@ class GroupConverter {
     const float scale = scales[group];
     bias_ = Word::kMinusZero;
     if constexpr (kHasOffsets<kWeights>) bias_ = pair_of(-(scales.dmin() * scales.minimum(group)) / kScale);
-    if constexpr (kOneStep) {
+    if constexpr (kFp8) {
+      factor_ = pair_of(scale * (Word::kBf16 ? 0x1p120f / kScale : 0x1p8f / kScale));
+    } else if constexpr (kOneStep) {
       // 2^101, 2^97 and -kZero / kScale.
       constexpr unsigned kFactor = 0x72007200u, kFactor16 = 0x70007000u,
                          kBias = Word::kZero == 8    ? 0xb100b100u
@@ -366,9 +360,9 @@ class GroupConverter {
   unsigned zero_;                      // the bias of WeightWord::convert()
 };
 
-/// Converts word `word` of a row's block to pairs of T: integers times the scale of their group; fp4 times
-/// it, unless kScalesSums, where scales multiply sums. `scales`: the BlockScales of the row, which has one
-/// for every kScaleFragments fragments; `zeros`: its zero points beside that of the format, with kZeros.
+/// Converts word `word` of a row's block to pairs of T, times the scale of their group; fp4 not if
+/// kScalesSums, where scales multiply sums. `scales`: the BlockScales of the row, which has one for every
+/// kScaleFragments fragments; `zeros`: its zero points beside that of the format, with kZeros.
 template <class T, int kWeights, int kGroup, bool kZeros, int kScaleFragments, bool kScalesSums, class Scales>
 __device__ __forceinline__ void convert_word(unsigned (&pairs)[WeightWord<T, kWeights>::kPairs],
                                              unsigned bits, const Scales& scales, const signed char* zeros,

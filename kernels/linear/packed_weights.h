@@ -75,7 +75,8 @@ WARPTUNE_HOST_DEVICE constexpr long long packed_bytes(int weights, long long row
   return (rows + kBlockRows - 1) / kBlockRows * packed_blocks_of_row(weights, columns) * kBlockBytes;
 }
 
-/// Scales of groups of integers are below this: kernels multiply them by 2^6 in fp16 (GroupConverter).
+/// Scales of groups of integers and of blocks of fp8 are below this: kernels multiply them by 2^6 in fp16
+/// (GroupConverter).
 inline constexpr int kMaxGroupScale = 1 << 10;
 
 /// Columns of a super-block: two blocks of Q4_K, four of Q5_K and Q6_K.
@@ -128,9 +129,10 @@ WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, lon
   return (row / kBlockRows * groups + column / group) * kBlockRows + row % kBlockRows;
 }
 /// Bytes of the scales of eight rows and `columns` columns, a multiple of `group`. These scales are adjacent.
-/// Not for fp8, whose scales cover 128 rows, nor without groups.
+/// Of blocks of fp8, which share a scale. Not without groups.
 WARPTUNE_HOST_DEVICE constexpr int slot_scale_bytes(int weights, int group, int columns) {
   if (has_super_blocks(weights)) return super_words(weights) * 2 * columns / kSuperColumns;
+  if (weights == kWeightsFp8) return 4 * columns / group;
   return kBlockRows * (is_fp4(weights) ? 1 : 2) * columns / group;
 }
 WARPTUNE_HOST_DEVICE constexpr long long scale_count(int weights, int group, long long rows,

@@ -507,6 +507,10 @@ TEST(QuantizedMatrix, ExtentsThatDoNotFitAreOneSentence) {
                "has 68 columns; it must be a multiple of 8");
   expect_error({}, config_of(WeightStorage::packed, int4(0)), {{kQ, 16}}, 64, "is missing");
   expect_error({}, config_of(WeightStorage::modelopt, kNvfp4), {{kQ, 16}}, 72, "a multiple of its group, 16");
+  RawTensors blocks;
+  add_blocks(blocks, kQ, 16, 128, "weight_scale", 1024);
+  expect_error(blocks, config_of(kBlockConfig), {{kQ, 16}}, 128,
+               "has the scale 1024; scales of blocks must be below 1024");
   expect_error({}, config_of(WeightStorage::fp4, kMxfp4), {{kQ, 16}}, 80, "a multiple of its group, 32");
   RawTensors tensors;
   add_blocks(tensors, kQ, 136, 128, "weight_scale_inv", 1);

@@ -85,6 +85,9 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("3", "1024", "300", "fp8", "128", {{"epilogue", "add"}}),
         quantized("6", "576", "17", "fp8", "0"), quantized("40", "512", "200", "fp8", "128"),
         quantized("257", "448", "24", "fp8", "0"),
+        // Scales of blocks: more than 32 steps of a warp, several work tiles, ups that begin within a block.
+        quantized("1", "9216", "2200", "fp8", "128", {{"epilogue", "swiglu"}}),
+        quantized("2", "9216", "2200", "fp8", "128"), quantized("7", "1280", "4300", "fp8", "128"),
         quantized("16", "1024", "144", "int4", "128", {{"prologue", "rms_scale"}, {"epilogue", "add_rms"}}),
         quantized("8", "1024", "144", "int4", "128", {{"prologue", "rms_scale"}, {"epilogue", "add_rms"}}),
         quantized("5", "4096", "1032", "int8", "0", {{"prologue", "rms_scale"}, {"epilogue", "swiglu"}}),

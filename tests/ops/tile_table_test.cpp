@@ -118,8 +118,8 @@ TEST(TileTable, OneTokenOnPackedWeightsTakesAGemv) {
         ops().default_tiles(find_op("linear").op.problem(dims, DType::bf16), known_device(arch));
     return tiles.empty() ? "none" : tiles[0].variant->name;
   };
-  EXPECT_EQ(first(kWeightsFp8, 0, 0, "sm_90a"), "gemv_packed_bulk_copy");
-  EXPECT_EQ(first(kWeightsFp8, 128, 0, "sm_90a"), "gemv_packed_cp_async") << "bulk copies take no blocks";
+  for (const int group : {0, 128})
+    EXPECT_EQ(first(kWeightsFp8, group, 0, "sm_90a"), "gemv_packed_bulk_copy") << group;
   for (const int act_order : {0, 1})
     EXPECT_EQ(first(kWeightsInt4, 128, act_order, "sm_90a"), "gemv_packed_cp_async") << act_order;
   for (const auto& [weights, group] : {std::pair{kWeightsInt4, 128},

@@ -11,9 +11,10 @@ DType weight_scale_dtype(int weights, std::int64_t group);
 
 inline const DerivedValue kBlockColumns{"block_columns", "weights in [int8, fp8, q5_k, q6_k] ? 64 : 128",
                                         "columns of a block of packed weights"};
-inline const DerivedValue kScaleBytes{
-    "scale_bytes", "weights in [q4_k, q5_k] ? 20 : weights == q6_k ? 9 : weights in [nvfp4, mxfp4] ? 8 : 16",
-    "bytes of the scales of a group of 8 rows"};
+inline const DerivedValue kScaleBytes{"scale_bytes",
+                                      "weights in [q4_k, q5_k] ? 20 : weights == q6_k ? 9 : weights in "
+                                      "[nvfp4, mxfp4] ? 8 : weights == fp8 ? 4 : 16",
+                                      "bytes of the scales of a group of 8 rows"};
 inline const DerivedValue kScaleColumns{"scale_columns",
                                         "weights in [q4_k, q5_k, q6_k] ? 256 : max(group, 1)",
                                         "columns whose scales lie together"};

@@ -71,7 +71,7 @@ Variant gemv_packed_cp_async() {
                   kScaleBytes,
                   kScaleColumns,
                   {"slot_scale_bytes",
-                   "group == 0 ? 16 : weights == fp8 ? 32 : "
+                   "group == 0 || weights == fp8 ? 16 : "
                    "scale_bytes * max(scale_columns, block_columns) // max(group, 1)",
                    "bytes of the scales of a slot in a stage"},
                   {"slot_zero_bytes", "8 * (zeros && group != 0 ? max(block_columns // group, 1) : 1)",
@@ -132,7 +132,7 @@ Variant gemv_packed_bulk_copy() {
            kXGroups,
            kXBytes,
            kGroups,
-           {"slot_groups", "group == 0 ? 0 : warps * block_columns // max(group, 1)",
+           {"slot_groups", "group == 0 || weights == fp8 ? 0 : warps * block_columns // max(group, 1)",
             "groups of columns of a row in a stage"},
            kScaleBytes,
            kScaleColumns,
@@ -159,7 +159,7 @@ Variant gemv_packed_bulk_copy() {
            "in % (cluster_k * max(scale_columns, block_columns)) == 0",
            "prefetch + tail_prefetch == 0 || pdl", "prefetch == 0 || epilogue == add",
            "epilogue != swiglu || out % 8 == 0", "prologue == none || act_order == no",
-           "weights != fp8 || group == 0", "group == 0 || warps * block_columns % max(group, 1) == 0",
+           "group == 0 || warps * block_columns % max(group, 1) == 0",
            "zeros == no || (group != 0 && part_in // max(group, 1) % 2 == 0 && slot_groups % 2 == 0)",
            "warps <= part_in // block_columns", "8 <= blocks_per_sm * warps <= 32",
            // Bytes of weights in flight per SM.
@@ -289,9 +289,7 @@ Variant wgmma_packed() {
                   {"tiles", "ceil_div(out, outputs)", "work tiles along the weight rows"},
                   {"token_tiles", "ceil_div(tokens, tile_tokens)", "work tiles along the tokens"},
                   {"adds_squares", "prologue == rms_scale", "whether three warps add squares"},
-                  {"scales_sums",
-                   "group != 0 && weights in [fp8, mxfp4] && (tile_tokens <= 64 || weights == mxfp4)",
-                   "whether scales of groups multiply sums"},
+                  {"scales_sums", "weights == mxfp4", "whether scales of groups may multiply sums"},
                   // Accumulators, operands of two batches, and what else a thread needs.
                   {"registers", "warpgroup_subtiles * tile_tokens / 2 + scales_sums * tile_tokens / 2 + 64",
                    "registers of a consumer, estimated"},
@@ -299,8 +297,7 @@ Variant wgmma_packed() {
                   kScaleBytes,
                   kScaleColumns,
                   {"slot_scale_bytes",
-                   "group == 0 || weights == fp8 ? 0 : "
-                   "scale_bytes * max(tile_k, scale_columns) // max(group, 1)",
+                   "group == 0 ? 0 : scale_bytes * max(tile_k, scale_columns) // max(group, 1)",
                    "bytes of the scales of a slot in a stage"},
                   {"stage_bytes",
                    "1024 * ceil_div(2 * tile_k * tile_tokens + rows * tile_k * 64 // block_columns + "

@@ -179,16 +179,15 @@ Variant mma_packed_cp_async() {
           "of mma.sync.",
       .parameters =
           parameters({16, 32, 48, 64, 96, 128, 192, 256}, {1, 2, 4}, {128, 256, 512}, {1, 2, 3, 4, 8}),
-      .derived =
-          {kBlockColumns,
-           kScaleBytes,
-           kScaleColumns,
-           {"slot_bytes",
-            "16 * ceil_div(512 * tile_k // block_columns + "
-            "((group == 0 || weights == fp8 ? 0 : scale_bytes) + 8 * zeros) * tile_k // max(group, 1), 16)",
-            "bytes of eight rows of weights in a stage, with their scales and zero points"},
-           {"row_blocks", "ceil_div(ceil_div(out, 8), rows // (epilogue == swiglu ? 16 : 8))",
-            "blocks of one group of rows each that have all outputs"}},
+      .derived = {kBlockColumns,
+                  kScaleBytes,
+                  kScaleColumns,
+                  {"slot_bytes",
+                   "16 * ceil_div(512 * tile_k // block_columns + "
+                   "((group == 0 ? 0 : scale_bytes) + 8 * zeros) * tile_k // max(group, 1), 16)",
+                   "bytes of eight rows of weights in a stage, with their scales and zero points"},
+                  {"row_blocks", "ceil_div(ceil_div(out, 8), rows // (epilogue == swiglu ? 16 : 8))",
+                   "blocks of one group of rows each that have all outputs"}},
       .constraints =
           constraints("splits", "tokens <= 16 ? 30000 : 16000", if_else("one_group", 131072, kPartialBytes)),
       .limits = limits(shared_bytes),

@@ -15,7 +15,7 @@
 //   their sums in one of two buffers.
 // Combine: block 0 of a cluster gets the sums of the others asynchronously (st.async) and stores the outputs
 //   of kBatchTiles work tiles at once, so that no tile waits for another block.
-// `in` is a multiple of the columns of a block of weights; fp8 has no groups.
+// `in` is a multiple of the columns of a block of weights.
 #include "kernels/common/cluster.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/pipeline_state.cuh"
@@ -40,10 +40,10 @@ template <class S, int kStages_, int kBlocksPerSm>
 struct PackedStages {
   static constexpr int kStages = kStages_;
   /// A stage has kWarps blocks of each slot. Groups of two blocks have one scale.
-  static constexpr int kSlotGroups = S::kGroup == 0 ? 0 : S::kWarps * S::kColumns / S::kGroup,
+  static constexpr int kSlotGroups = S::kStageScales ? S::kWarps * S::kColumns / S::kGroup : 0,
                        kSlotBytes = S::kWarps * kBlockBytes,
                        kGroupScaleBytes =
-                           S::kGroup == 0 ? 0 : slot_scale_bytes(S::kWeights, S::kGroup, S::kGroup),
+                           S::kStageScales ? slot_scale_bytes(S::kWeights, S::kGroup, S::kGroup) : 0,
                        kScaleBytes = kSlotGroups * kGroupScaleBytes,
                        kZeroBytes = S::kZeros ? kSlotGroups * kBlockRows : 0;
   static constexpr int kMatrices = S::kSwiglu ? 2 : 1, kMatrixSlots = 2 * S::kTiles / kMatrices;
@@ -71,7 +71,7 @@ struct PackedStages {
     PackedPartials<S> partials[2];
     Mbarrier full[kStages], empty[kStages];
   };
-  static_assert(S::kGroup == 0 || (S::kWarps * S::kColumns % S::kGroup == 0 && S::kWeights != kWeightsFp8));
+  static_assert(S::kGroup == 0 || S::kWarps * S::kColumns % S::kGroup == 0);
   static_assert(!S::kZeros || (S::kGroup != 0 && S::kIn / S::kGroup % 2 == 0 && kSlotGroups % 2 == 0));
 };
 
@@ -113,7 +113,7 @@ class PackedProducer {
     for (int matrix = 0; matrix < P::kMatrices; ++matrix) {
       const int slot = matrix * (S::kSlots / 2) + tile * P::kMatrixSlots;
       tma_load_3d(stage.weights[matrix * P::kMatrixSlots], weight_map_, 0, block, slot, full, policy_);
-      if constexpr (S::kGroup != 0)
+      if constexpr (S::kStageScales)
 #pragma unroll
         for (int chunk = 0; chunk < P::kChunks; ++chunk)
           tma_load_2d(stage.scales[matrix][chunk].slots, scale_map_,
@@ -147,7 +147,9 @@ class PackedProducer {
 template <class S, class P>
 class StageReader {
  public:
-  __device__ __forceinline__ explicit StageReader(typename P::Storage& shared) : shared_(shared) {}
+  __device__ __forceinline__ StageReader(typename P::Storage& shared, const QuantizedLinearArgs& args,
+                                         const PackedWork<S>& work)
+      : shared_(shared), warp_scales_(args, work) {}
 
   __device__ __forceinline__ void wait() { mbarrier_wait(&shared_.full[state_.index], state_.phase); }
   /// Reads this lane's part.
@@ -159,7 +161,8 @@ class StageReader {
       PackedBlock<S>& to = weights[i / 2][i % 2];
       const int slot = P::slot(i / 2, i % 2);
       to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
-      if constexpr (S::kGroup != 0)
+      if constexpr (S::kSharesScales) to.scales.values[0] = warp_scales_.get(i / 2, i % 2);
+      if constexpr (S::kStageScales)
         read_scales(to,
                     stage.scales[slot / P::kMatrixSlots][warp / P::kChunkWarps].slots[slot % P::kMatrixSlots],
                     warp % P::kChunkWarps * S::kColumns);
@@ -170,11 +173,13 @@ class StageReader {
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(&shared_.empty[state_.index]);
     state_.advance();
+    warp_scales_.advance();
   }
 
  private:
   typename P::Storage& shared_;
   PipelineState<P::kStages> state_;
+  WarpScales<S> warp_scales_;
 };
 
 /// Adds the sums of the blocks of a cluster. A consumer thread.
@@ -242,7 +247,7 @@ class ClusterCombine {
 template <class S, class P>
 __device__ __forceinline__ void consume(const QuantizedLinearArgs& args, const PackedWork<S>& work,
                                         typename P::Storage& shared, WarpActivations<S>& x) {
-  StageReader<S, P> pipeline(shared);
+  StageReader<S, P> pipeline(shared, args, work);
   if constexpr (S::kClusterK == 1) {
     multiply_tiles<S>(args, work, shared.partials, x, pipeline);
   } else {
@@ -273,7 +278,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32, kBlocksPerSm)
   const bool is_producer = threadIdx.x == S::kThreads;
   if (is_producer) {
     tma_prefetch_descriptor(weight);
-    if constexpr (kGroup != 0) tma_prefetch_descriptor(scales);
+    if constexpr (S::kStageScales) tma_prefetch_descriptor(scales);
     for (int s = 0; s < kStages; ++s) {
       mbarrier_init(&shared.full[s]);
       mbarrier_init(&shared.empty[s], kWarps);

@@ -13,16 +13,15 @@
 
 namespace warptune {
 
-/// A warp's part of a stage. Scales lie as in a slot (packed_weights.h), those of blocks of fp8 once per row.
+/// A warp's part of a stage. Scales lie as in a slot (packed_weights.h).
 template <class S>
 struct WarpStage {
-  static constexpr bool kSuper = has_super_blocks(S::kWeights), kFp8 = S::kWeights == kWeightsFp8;
+  static constexpr bool kSuper = has_super_blocks(S::kWeights);
   /// Bytes of the scales of eight rows. A lane copies a piece of 16 bytes. A super-block has its whole place,
   /// but only the pieces of the warp's block of weights, d and dmin are copied.
   static constexpr int kScaleColumns = max_of(S::kGroup, kSuper ? kSuperColumns : S::kColumns),
-                       kScaleBytes = S::kGroup == 0 ? 0
-                                     : kFp8         ? 4 * kBlockRows
-                                                    : slot_scale_bytes(S::kWeights, S::kGroup, kScaleColumns);
+                       kScaleBytes =
+                           S::kStageScales ? slot_scale_bytes(S::kWeights, S::kGroup, kScaleColumns) : 0;
   static constexpr int kBlockPieces = kSuper ? S::kColumns / 32 : kScaleBytes / 16,
                        kPieces = max_of(kBlockPieces + (kSuper ? super_steps(S::kWeights) : 0), 1);
   static constexpr int kZeroBytes = S::kZeroPoints * kBlockRows;
@@ -38,7 +37,7 @@ class WarpPipeline {
   using Stage = WarpStage<S>;
 
   __device__ __forceinline__ WarpPipeline(const QuantizedLinearArgs& args, Stage (&stages)[kStages])
-      : args_(args), stages_(stages) {
+      : args_(args), stages_(stages), warp_scales_(args, work_) {
     weights_ = static_cast<const unsigned char*>(args.weight) + slot(0) * kSlotBytes +
                Work::block(0) * kBlockBytes + lane_ * 16;
 #pragma unroll
@@ -70,12 +69,16 @@ class WarpPipeline {
     for (int i = 0; i < kSlots; ++i) {
       PackedBlock<S>& to = weights[i / 2][i % 2];
       to.bytes = *reinterpret_cast<const uint4*>(stage.weights[i] + lane_ * 16);
-      if constexpr (S::kGroup != 0) read_scales(to, stage.scales[i], super_column());
+      if constexpr (S::kStageScales) read_scales(to, stage.scales[i], super_column());
+      if constexpr (S::kSharesScales) to.scales.values[0] = warp_scales_.get(i / 2, i % 2);
       if constexpr (S::kZeros) read_zeros(to, stage.zeros[i], 0);
     }
   }
   __device__ __forceinline__ const PackedWork<S>& work() const { return work_; }
-  __device__ __forceinline__ void release() { index_ = index_ + 1 == kStages ? 0 : index_ + 1; }
+  __device__ __forceinline__ void release() {
+    index_ = index_ + 1 == kStages ? 0 : index_ + 1;
+    warp_scales_.advance();
+  }
 
  private:
   using Work = PackedWork<S>;
@@ -85,10 +88,8 @@ class WarpPipeline {
   // A warp's blocks of weights are at the same place in their groups and super-blocks.
   static_assert(S::kWarps * S::kColumns % (Stage::kSuper ? kSuperColumns : max_of(S::kGroup, 1)) == 0);
   static constexpr int kGroup = max_of(S::kGroup, 1), kGroups = S::kGroup == 0 ? 1 : S::kIn / kGroup;
-  /// Pieces that a lane copies. Scales of blocks of fp8 do not lie at equal distances: 4 bytes are copied at
-  /// an address that is computed each time.
-  static constexpr int kScaleCopies =
-      S::kGroup == 0 || Stage::kFp8 ? 0 : ceil_div(kSlots * Stage::kPieces, 32);
+  static constexpr int kScaleCopies =  // pieces that a lane copies
+      S::kStageScales ? ceil_div(kSlots * Stage::kPieces, 32) : 0;
 
   /// The bytes of the scales of a slot in `blocks` blocks of weights.
   static constexpr __device__ __forceinline__ int scale_offset(int blocks) {
@@ -163,14 +164,6 @@ class WarpPipeline {
       if (const int i = copy_slot(c); i < kSlots)
         cp_async_16(stage.scales[i] + place(c), scales_[c], has_slot(i));
     const int group = S::kGroup == 0 ? 0 : Work::block(step_) * S::kColumns / kGroup;
-    if constexpr (S::kGroup != 0 && Stage::kFp8)
-#pragma unroll
-      for (int i = lane_ / kBlockRows; i < kSlots; i += 32 / kBlockRows)
-        if (has_slot(i))
-          cp_async_4(stage.scales[i] + lane_ % kBlockRows * 4,
-                     static_cast<const float*>(args_.scales) +
-                         scale_index(S::kWeights, kGroup, S::kIn, slot(i) * kBlockRows,
-                                     static_cast<long long>(group) * kGroup));
     if constexpr (S::kZeros)
       if (const int i = lane_ / S::kZeroPoints, j = lane_ % S::kZeroPoints; i < kSlots) {
         static_assert(kSlots * S::kZeroPoints <= 32);
@@ -191,6 +184,7 @@ class WarpPipeline {
   const unsigned char* scales_[max_of(kScaleCopies, 1)];
   int number_ = 0, step_ = 0;
   int index_ = 0;  // the next stage to read
+  WarpScales<S> warp_scales_;
   /// The stages that are filled before pdl_wait(), at most half of the work: memory serves x after them.
   const int early_ = ceil_div(work_.count * Work::kSteps, 2);
   [[maybe_unused]] bool is_prefetched_ = false;

@@ -3,10 +3,10 @@
 // Loads: all lanes of four producer warps, 16 bytes each. A slot of a stage has its packed blocks, then its
 //   scales and zero points, all as they lie in memory.
 // Arithmetic: weights are converted in registers, two row tiles at a time (kRowTilesAtOnce). Scales of groups
-//   multiply the weights where these are integers, rounded to T once (GroupConverter), or where that is exact
-//   (fp4). Else sums are rescaled at each new group, by the ratio of the scales, in fp32, as FlashAttention
-//   rescales by the ratio of maxima: products of unscaled weights then go to one set of accumulators. Scales
-//   of rows multiply the sums.
+//   multiply the weights where these are integers or e4m3, rounded to T once (GroupConverter), or where that
+//   is exact (fp4). Else sums are rescaled at each new group, by the ratio of the scales, in fp32, as
+//   FlashAttention rescales by the ratio of maxima: products of unscaled weights then go to one set of
+//   accumulators. Scales of rows multiply the sums.
 // PDL: half of the stages get their weights before pdl_wait(): loads are served in order, so more would delay
 //   x.
 // Warps that split K have whole blocks of a stage or, of int4, int8 and fp8, a part of one: so stages of few
@@ -33,9 +33,8 @@ struct PackedSlots {
   /// Scales of a row in a block, at least one for its zero point, and the fragments of one.
   static constexpr int kScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup,
                        kScaleFragments = kFragments / kScales;
-  /// Whether the scales of groups lie in the stage. Those of fp8 cover 128 rows, and are few.
-  static constexpr bool kHasScales = kGroup != 0 && kWeights != kWeightsFp8;
-  /// Whether the scales of groups multiply integers; else, whether they multiply sums.
+  static constexpr bool kHasScales = kGroup != 0, kSharesScales = kHasScales && kWeights == kWeightsFp8;
+  /// Whether the scales of groups multiply integers or e4m3; else, whether they multiply sums.
   static constexpr bool kConvertsScaled = warptune::kConvertsScaled<T, kWeights, kGroup>,
                         kScalesSums = kGroup != 0 && !kConvertsScaled && !kScaledWeightsAreExact<T, kWeights>;
 
@@ -68,7 +67,9 @@ class PackedLoader {
     constexpr int kBlocks = Slots::block_bytes(S::kTileK), kScales = Slots::scale_bytes(S::kTileK);
     const int slot = first / kBlockRows, slots = ceil_div(outputs, kBlockRows);
     load<16, kBlocks, Slots::block_bytes(S::kIn)>(to, args_.weight, slot, slots, step);
-    if constexpr (Slots::kHasScales)
+    if constexpr (Slots::kSharesScales)
+      load_shared_scales(to + kBlocks, slot, slots, step);
+    else if constexpr (Slots::kHasScales)
       load<16, kScales, Slots::scale_bytes(S::kIn)>(to + kBlocks, args_.scales, slot, slots, step);
     if constexpr (Slots::kZeros)
       load<8, Slots::zero_bytes(S::kTileK), Slots::zero_bytes(S::kIn)>(to + kBlocks + kScales, args_.zeros,
@@ -124,6 +125,21 @@ class PackedLoader {
       }
     }
   }
+  /// Copies the scales of each slot, where 128 rows share one: a thread one scale.
+  __device__ __forceinline__ void load_shared_scales(unsigned char* to, int first, int slots,
+                                                     int step) const {
+    using Slots = typename S::Slots;
+    constexpr int kScales = S::kTileK / Slots::kGroup;
+    static_assert(S::kRows / kBlockRows * kScales <= kProducerThreads);
+    const int slot = thread_ / kScales, i = thread_ % kScales, k = step * S::kTileK + i * Slots::kGroup;
+    if (slot >= S::kRows / kBlockRows) return;
+    const long long row = (first + slot / S::kSlotsOfUnit) * kBlockRows +
+                          static_cast<long long>(slot % S::kSlotsOfUnit) * S::kOut;
+    copy<4>(to + slot * S::kSlotBytes + 4 * i,
+            static_cast<const unsigned char*>(args_.scales) +
+                4 * scale_index(Slots::kWeights, Slots::kGroup, S::kIn, row, k),
+            slot < slots * S::kSlotsOfUnit && k < S::kIn);
+  }
   template <int kVector>
   static __device__ __forceinline__ void copy(unsigned char* to, const unsigned char* from, bool valid) {
     if constexpr (kVector == 16)
@@ -158,7 +174,7 @@ class PackedOperands {
   }
   /// sums += weights . x of a stage; see PlainOperands.
   __device__ __forceinline__ void multiply(SkinnySums<S>& sums, const SkinnyShared<S>& shared, int stage,
-                                           int step, int first_step, unsigned b_lane,
+                                           int step, int /*first_step*/, unsigned b_lane,
                                            const unsigned (&norm)[S::kFragments][2], bool count_squares) {
     const unsigned x = shared_address(shared.x(stage, step)) + b_lane;
 #pragma unroll
@@ -169,7 +185,7 @@ class PackedOperands {
 #pragma unroll
         for (int i = 0; i < 2 * kRowTilesAtOnce; ++i)
           if (2 * first + i < 2 * S::kRowTiles)
-            read(rows[i / 2][i % 2], shared.stage(stage), first_step + step, block, 2 * first + i);
+            read(rows[i / 2][i % 2], shared.stage(stage), block, 2 * first + i);
 #pragma unroll
         for (int pair = 0; pair < kFragments / 2; ++pair) {
           if constexpr (Slots::kScalesSums)
@@ -249,8 +265,7 @@ class PackedOperands {
     const int output = min_of(first_output_ + slot / S::kSlotsOfUnit * kBlockRows + in_slot, S::kOut - 1);
     return output + static_cast<long long>(slot % S::kSlotsOfUnit) * S::kOut;
   }
-  __device__ __forceinline__ void read(PackedRow& to, const unsigned char* stage, int step, int block,
-                                       int i) const {
+  __device__ __forceinline__ void read(PackedRow& to, const unsigned char* stage, int block, int i) const {
     const int lane = threadIdx.x % 32, column = (block_ + block) * Slots::kColumns + fragment_ * 16;
     const unsigned char* const slot = stage + (slot_ + i) * S::kSlotBytes;
     const unsigned char* const scales = slot + Slots::block_bytes(S::kTileK);
@@ -259,10 +274,7 @@ class PackedOperands {
         fragment_ / Word::kFragments);
 #pragma unroll
     for (int w = 0; w < kWords; ++w) to.words[w] = words[w];
-    if constexpr (Slots::kHasScales)
-      to.scales.read(scales, column, lane / 4);
-    else if constexpr (Slots::kGroup != 0)
-      to.scales.template load<S::kIn>(0, args_.scales, row(i), min_of(step * S::kTileK + column, S::kIn - 1));
+    if constexpr (Slots::kHasScales) to.scales.read(scales, column, lane / 4);
     if constexpr (Slots::kZeros)
 #pragma unroll
       for (int g = 0; g < kScales; ++g)
@@ -287,7 +299,7 @@ class PackedOperands {
     float scale = row.scales[group];
     // Keeps the ratio finite where scales have the range of fp32. Beside others, such small scales add
     // nothing to a sum, and with such large ones it overflows T.
-    if constexpr (Slots::kWeights == kWeightsFp8 || Slots::kWeights == kWeightsMxfp4)
+    if constexpr (Slots::kWeights == kWeightsMxfp4)
       scale = copysignf(fminf(fmaxf(fabsf(scale), scale == 0 ? 0 : 0x1p-60f), 0x1p60f), scale);
     if (scale == 0) {
       scale = 1;

@@ -38,6 +38,10 @@ struct PackedGemv {
                                                           : 1,
                        kZeroPoints = kZeros ? max_of(kBlockScales, 1) : 0,
                        kScaleFragments = kGroup == 0 ? kFragments : kFragments / kBlockScales;
+  /// Whether a scale covers 128 rows: warps then hold those that they apply (WarpScales). Others are in the
+  /// stages.
+  static constexpr bool kSharesScales = kGroup != 0 && kWeights == kWeightsFp8,
+                        kStageScales = kGroup != 0 && !kSharesScales;
   /// Whether integer tensor cores multiply weights and digits of x (packed_digits.cuh). Weights of eight bits
   /// gain nothing: to convert four takes three instructions, and digits take twice the shared memory of x.
   static constexpr bool kDigits = kTokens == 1 && Word::kFourBits;

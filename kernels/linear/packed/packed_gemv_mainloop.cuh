@@ -29,6 +29,69 @@ struct PackedWork {
   }
 };
 
+/// Scales that 128 rows share: lane i has that of the warp's block of weights number i in a work tile, for
+/// each tile of it. They are loaded a work tile ahead.
+template <class S>
+class WarpScales {
+ public:
+  __device__ __forceinline__ WarpScales(const QuantizedLinearArgs& args, const PackedWork<S>& work)
+      : args_(args), work_(work) {
+    load(0);
+    begin_tile();
+  }
+  /// The scale of half `half` of a tile in the next block of weights.
+  __device__ __forceinline__ float get(int tile, int half) const {
+    const auto& scales = now_[tile][S::kSwiglu ? half : 0];
+    float scale = scales[0];
+#pragma unroll
+    for (int i = 1; i < kVectors; ++i)
+      if (step_ >= 32 * i) scale = scales[i];
+    return __shfl_sync(~0u, scale, step_ % 32);
+  }
+  __device__ __forceinline__ void advance() {
+    if (++step_ < PackedWork<S>::kSteps) return;
+    step_ = 0;
+    ++number_;
+    begin_tile();
+  }
+
+ private:
+  static constexpr int kHalves = S::kSwiglu ? 2 : 1, kVectors = ceil_div(PackedWork<S>::kSteps, 32);
+  using Scales = float[S::kTiles][kHalves][kVectors];
+
+  __device__ __forceinline__ void begin_tile() {
+#pragma unroll
+    for (int i = 0; i < S::kTiles * kHalves * kVectors; ++i) (&now_[0][0][0])[i] = (&next_[0][0][0])[i];
+    if (number_ + 1 < work_.count) load(number_ + 1);
+  }
+  __device__ __forceinline__ void load(int number) {
+#pragma unroll
+    for (int t = 0; t < S::kTiles; ++t)
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half)
+#pragma unroll
+        for (int i = 0; i < kVectors; ++i) {
+          const int step = static_cast<int>(threadIdx.x) % 32 + 32 * i,
+                    block = work_.rank * S::kBlocks + min_of(PackedWork<S>::block(step), S::kBlocks - 1);
+          const long long row = S::slot(work_.tile(number) * S::kTiles + t, half) * kBlockRows;
+          next_[t][half][i] =
+              weight_scale<S::kIn, S::kWeights, S::kGroup>(args_.scales, row, block * S::kColumns);
+        }
+  }
+
+  const QuantizedLinearArgs& args_;
+  const PackedWork<S> work_;
+  Scales now_, next_;
+  int number_ = 0, step_ = 0;
+};
+/// Where the scales are in the stages.
+template <class S>
+requires(!S::kSharesScales) class WarpScales<S> {
+ public:
+  __device__ __forceinline__ WarpScales(const QuantizedLinearArgs&, const PackedWork<S>&) {}
+  __device__ __forceinline__ void advance() {}
+};
+
 /// Reads this lane's scales of a block of weights from those of a slot in shared memory, where the block
 /// begins at `column`.
 template <class S>

@@ -7,7 +7,8 @@
 // Pipeline: kStages stages of kTileK columns: x in column tiles of 64 columns with the 128-byte swizzle, then
 //   weights as they are packed, and their scales. One TMA loads each, as a thread issues one in about 80
 //   cycles: a copy per slot or column tile would bind. Half of the stages have weights before pdl_wait();
-//   memory serves x after them. Consumers load zero points, and scales of blocks of fp8, from the L2.
+//   memory serves x after them. Lanes of the producer load scales of blocks of fp8, by cp.async: rows of few
+//   bytes. Consumers load zero points from the L2.
 // Split K: by kClusterK blocks of a cluster, and by kWarpgroupsK warpgroups of a block, each with its part of
 //   the columns of a stage; split_k_reduction.cuh adds the sums.
 // Arithmetic: wgmma_packed_mainloop.cuh.
@@ -15,6 +16,7 @@
 // Wins: 9 tokens and more on most shapes.
 // `in` is a multiple of kTileK, `out` of 8. Source: Marlin (Frantar et al., "MARLIN: Mixed-Precision
 // Auto-Regressive Parallel Inference on Large Language Models", 2024) and CUTLASS, mixed-input GEMM of sm_90.
+#include "kernels/common/cp_async.cuh"
 #include "kernels/linear/packed/wgmma_packed_mainloop.cuh"
 
 namespace warptune {
@@ -57,8 +59,9 @@ struct PackedWgmma {
   static constexpr int kSlots = kRows / kBlockRows, kColumns = block_columns(kWeights),
                        kTileBlocks = kTileK / kColumns, kSlotBytes = kTileBlocks * kBlockBytes;
   static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
-  /// A stage holds the scales of kScaleColumns columns, kSlotScaleBytes per slot.
-  static constexpr bool kStageScales = kGroup != 0 && kWeights != kWeightsFp8;
+  /// A stage holds the scales of kScaleColumns columns, kSlotScaleBytes per slot: by TMA or, of blocks of
+  /// fp8, by lanes of the producer.
+  static constexpr bool kStageScales = kGroup != 0, kLaneScales = kStageScales && kWeights == kWeightsFp8;
   static constexpr int kMatrixSlots = kSlots / kMatrices,
                        kScaleColumns =
                            max_of(max_of(kTileK, kGroup), has_super_blocks(kWeights) ? kSuperColumns : 0),
@@ -67,13 +70,11 @@ struct PackedWgmma {
                        kMatrixScaleBytes = 128 * ceil_div(kMatrixSlots * kSlotScaleBytes, 128);
   static constexpr int kXOffset = 0, kXColumnTile = kN * 128, kWeightOffset = kTileK / 64 * kXColumnTile,
                        kScaleOffset = kWeightOffset + kSlots * kSlotBytes,
-                       kLoadedBytes = kScaleOffset + kSlots * kSlotScaleBytes,
+                       kLoadedBytes = kScaleOffset + (kLaneScales ? 0 : kSlots * kSlotScaleBytes),
                        kStageBytes = 1024 * ceil_div(kScaleOffset + kMatrices * kMatrixScaleBytes, 1024);
 
   static constexpr bool kConvertsScaled = warptune::kConvertsScaled<T, kWeights, kGroup>;
-  static constexpr bool kScalesSums = kGroup != 0 && !kConvertsScaled &&
-                                      !kScaledWeightsAreExact<T, kWeights> &&
-                                      (kN <= 64 || kWeights == kWeightsMxfp4);
+  static constexpr bool kScalesSums = kGroup != 0 && !kConvertsScaled && !kScaledWeightsAreExact<T, kWeights>;
   static constexpr int kBatchColumns = kScalesSums ? min_of(kGroup, kColumns) : 64,
                        kBatchFragments = kBatchColumns / 16, kBatchWords = kBatchFragments / Word::kFragments,
                        kBlockBatches = kColumns / kBatchColumns,
@@ -162,10 +163,11 @@ struct PackedProducer {
   __device__ __forceinline__ void load_first_weights() {
     if (is_leader()) {
       tma_prefetch_descriptor(weight_map);
-      if constexpr (S::kStageScales) tma_prefetch_descriptor(scale_map);
+      if constexpr (S::kStageScales && !S::kLaneScales) tma_prefetch_descriptor(scale_map);
       tma_prefetch_descriptor(x_map);
       for (int i = 0; i < S::kStages; ++i)
-        mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * S::kWarpgroups * S::kClusterM);
+        mbarrier_init(&shared.full[i], kArrivals),
+            mbarrier_init(&shared.empty[i], 4 * S::kWarpgroups * S::kClusterM);
       shared.received.init();
       mbarrier_init_fence();
     }
@@ -189,6 +191,9 @@ struct PackedProducer {
   }
 
  private:
+  /// At the full barrier of a stage.
+  static constexpr int kArrivals = S::kLaneScales ? 33 : 1;
+
   static __device__ __forceinline__ bool is_leader() { return threadIdx.x % 32 == 0; }
   __device__ __forceinline__ int first_steps() const {
     return min(S::kEarlyStages, work.end_step - work.first_step);
@@ -209,19 +214,33 @@ struct PackedProducer {
         const int slot = matrix * kRowSlots + work.tile * S::kMatrixSlots;
         tma_load_3d(stage + S::kWeightOffset + matrix * S::kMatrixSlots * S::kSlotBytes, weight_map, 0,
                     column / S::kColumns, slot, full, weight_policy);
-        if constexpr (S::kStageScales)
+        if constexpr (S::kStageScales && !S::kLaneScales)
           tma_load_2d(stage + S::kScaleOffset + matrix * S::kMatrixScaleBytes, scale_map,
                       column / S::kScaleColumns * S::kSlotScaleBytes / 2, slot, full, weight_policy);
       }
     }
-    if constexpr (S::kZeros) {
+    if constexpr (S::kZeros || S::kLaneScales) {
       const int at = static_cast<int>(threadIdx.x) % 32;
       if (at < S::kSlots) {
         const long long slot = at / S::kMatrixSlots * kRowSlots +
                                min_of(work.tile * S::kMatrixSlots + at % S::kMatrixSlots, kRowSlots - 1);
-        prefetch_l2(args.zeros + scale_index(S::kWeights, S::kGroup, S::kIn, kBlockRows * slot, column));
+        const long long index = scale_index(S::kWeights, S::kGroup, S::kIn, kBlockRows * slot, column);
+        if constexpr (S::kZeros)
+          prefetch_l2(args.zeros + index);
+        else
+          load_scales(at, static_cast<const float*>(args.scales) + index);
       }
     }
+    if constexpr (S::kLaneScales) cp_async_mbarrier_arrive(full);
+  }
+  /// Loads the scales of slot `slot` of a stage.
+  __device__ __forceinline__ void load_scales(int slot, const float* from) const {
+    constexpr int kScales = S::kSlotScaleBytes / 4;
+    unsigned char* const to = shared.stages + state.index * S::kStageBytes + S::kScaleOffset +
+                              slot / S::kMatrixSlots * S::kMatrixScaleBytes +
+                              slot % S::kMatrixSlots * S::kSlotScaleBytes;
+#pragma unroll
+    for (int i = 0; i < kScales; ++i) cp_async_4(to + 4 * i, from + i);
   }
   /// Loads this block's column tiles of x, and ends the stage.
   __device__ __forceinline__ void load_x(int step) {

@@ -3,8 +3,8 @@
 // registers, and multiplies them by the x of the stage.
 // Arithmetic: a warpgroup converts a batch, 64 columns of one m64 tile, while the tensor cores multiply the
 //   last one; warpgroups do not wait for each other. Scales of groups multiply the weights where these are
-//   integers, rounded to T once (GroupConverter), and where that is exact (fp4); those of blocks of fp8 the
-//   sums of a batch up to 64 tokens, in fp32, beyond that the weights. Scales of rows multiply the sums.
+//   integers or e4m3, rounded to T once (GroupConverter), and where that is exact (fp4), else the sums of a
+//   batch, in fp32. Scales of rows multiply the sums.
 // Instructions bind: a scheduler has 32 cycles for an m64n64k16, of which wgmma takes 24 and every other
 //   instruction one, also in fp32.
 #include "kernels/linear/packed_weights.cuh"
@@ -114,8 +114,7 @@ class PackedMainloop {
   }
   /// Loads the block of batch i of a step.
   __device__ __forceinline__ void load_block(int i, int step, unsigned char* stage) {
-    const int lane = consumer_.lane, column = work().column(step), stage_block = first_block() + block(i),
-              first = column + stage_block * S::kColumns;
+    const int lane = consumer_.lane, column = work().column(step), stage_block = first_block() + block(i);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       block_.bytes[half] = *reinterpret_cast<const uint4*>(
@@ -125,13 +124,12 @@ class PackedMainloop {
             stage + S::kScaleOffset + S::matrix(half) * S::kMatrixScaleBytes +
                 slot(tile(i), half) * S::kSlotScaleBytes,
             column % S::kScaleColumns / S::kTileK * S::kTileK + stage_block * S::kColumns, lane / 4);
-      else if constexpr (S::kGroup != 0)
-        block_.scales[half].template load<S::kIn>(0, args_.scales, row(tile(i), half), first);
       if constexpr (S::kZeros)
 #pragma unroll
         for (int j = 0; j < S::kBlockScales; ++j)
-          block_.zeros[half][j] = args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, row(tile(i), half),
-                                                          first + j * S::kGroup)];
+          block_.zeros[half][j] =
+              args_.zeros[scale_index(S::kWeights, S::kGroup, S::kIn, row(tile(i), half),
+                                      column + stage_block * S::kColumns + j * S::kGroup)];
     }
   }
   /// Converts batch i, a part of the block, to A.
