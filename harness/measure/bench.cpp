@@ -37,7 +37,7 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
   const TakeSamples until_narrow = [&](const std::function<Sample()>& take, int launches) {
     return sample_until({.max_rel_ci = o.max_rel_ci,
                          .min_samples = o.min_samples,
-                         .max_time = o.max_time,
+                         .max_time = o.max_time / o.duty_cycle,
                          .best_us = best_us * kAbandonMargin * launches},
                         take, now_);
   };
@@ -79,18 +79,19 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
     });
   device.wait_for_all();  // what one has left on other streams does not slow the others
 
-  const InterleaveRule rule{
-      .rounds = rounds,
-      .max_rel_ci = work.options().max_rel_ci,
-      .max_time = kInterleavedTime * work.options().max_time * static_cast<double>(finalists.size())};
+  const InterleaveRule rule{.rounds = rounds,
+                            .max_rel_ci = work.options().max_rel_ci,
+                            .max_time = kInterleavedTime * work.options().max_time /
+                                        work.options().duty_cycle * static_cast<double>(finalists.size())};
   const auto phase = [&](Measurement FinalistTimes::*part, SampleGraph Entrant::*sampled, bool flush) {
     const NvtxRange stage(tuning_stages().time);
     std::vector<ClockWatch> watches(finalists.size(), ClockWatch(device, now_));
     const auto take = [&](std::size_t i) {
       Sample sample{.us = NAN};
       if (state[i].status == Status::ok)
-        guarded(device, state[i],
-                [&] { sample = timed(device, *(entrants[i].*sampled).graph, watches[i], flush); });
+        guarded(device, state[i], [&] {
+          sample = timed(device, *(entrants[i].*sampled).graph, watches[i], flush, work.options().duty_cycle);
+        });
       return sample;
     };
     const auto samples = interleave(rule, finalists.size(), take, now_);
@@ -98,7 +99,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       Measurement& m = times[i].*part;
       m = state[i];
       if (state[i].status != Status::ok) continue;
-      put_samples(m, samples[i], (entrants[i].*sampled).launches);
+      put_samples(m, samples[i], (entrants[i].*sampled).launches, work.options().duty_cycle);
       m.clocks = watches[i].summary(samples[i].throttled > 0);
     }
   };

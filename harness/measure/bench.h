@@ -23,6 +23,7 @@ struct BenchOptions {
   double max_rel_ci = 0.005;  // stop when the 95 % interval of the median is this narrow
   int min_samples = 11;
   double max_time = 0.25;  // seconds of sampling, per configuration
+  double duty_cycle = 1;   // the part of that time in which the device works
   std::uint64_t seed = 1;
   InputChanges inputs = {};
 };

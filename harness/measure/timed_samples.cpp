@@ -35,7 +35,7 @@ void guarded(Device& device, Measurement& m, const std::function<void()>& body) 
   }
 }
 
-Sample timed(Device& device, CapturedGraph& graph, ClockWatch& watch, bool flush) {
+Sample timed(Device& device, CapturedGraph& graph, ClockWatch& watch, bool flush, double duty_cycle) {
   if (flush) device.flush_cache(device.stream());
   const bool waits_for_ranks = device.group() != nullptr;
   const double start = waits_for_ranks ? NAN : watch.now();
@@ -43,6 +43,8 @@ Sample timed(Device& device, CapturedGraph& graph, ClockWatch& watch, bool flush
   if (!waits_for_ranks) sample.host_us = (watch.now() - start) * 1e6;
   sample.throttled = device.largest(watch.throttled()) > 0;
   if (sample.throttled) std::this_thread::sleep_for(kCoolDown);
+  if (duty_cycle < 1 && sample.us > 0)
+    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(sample.us * (1 / duty_cycle - 1)));
   return sample;
 }
 
@@ -53,8 +55,10 @@ double median_us(Device& device, CapturedGraph& graph, int samples) {
   return median(times);
 }
 
-void put_samples(Measurement& m, const Samples& samples, int launches) {
+void put_samples(Measurement& m, const Samples& samples, int launches, double duty_cycle) {
   m.detail = sentence_of(samples);
+  if (duty_cycle < 1)
+    m.detail = fmt::format("duty cycle {}{}{}", duty_cycle, m.detail.empty() ? "" : "; ", m.detail);
   if (samples.stop == Stop::abandoned) m.sampling = SamplingClass::abandoned;
   if (samples.us.empty()) {
     m.status = Status::launch_error;

@@ -117,9 +117,11 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
       }
       const StageTimer timer(work.times(), TuningStage::samples);
       ClockWatch watch(device, now);
+      const double duty_cycle = work.options().duty_cycle;
       const Samples samples = rule.sampling(
-          [&] { return timed(device, *sample.graph, watch, isolated || work.flush()); }, sample.launches);
-      put_samples(m, samples, sample.launches);
+          [&] { return timed(device, *sample.graph, watch, isolated || work.flush(), duty_cycle); },
+          sample.launches);
+      put_samples(m, samples, sample.launches, duty_cycle);
       m.clocks = watch.summary(samples.throttled > 0);
       if (m.status != Status::ok) return;
     }

@@ -36,8 +36,8 @@ std::string stamp_name(const std::string& problem, const std::string& cache, con
 }
 
 std::string stamp_of(const std::string& source_hash, const BenchOptions& o) {
-  std::string options =
-      fmt::format("{} {} {} {} {}", o.max_rel_ci, o.min_samples, o.max_time, o.seed, kMeasuringVersion);
+  std::string options = fmt::format("{} {} {} {} {} {}", o.max_rel_ci, o.min_samples, o.max_time,
+                                    o.duty_cycle, o.seed, kMeasuringVersion);
   for (const InputChange& change : o.inputs) options += ' ' + change.str();
   return source_hash + ' ' + hex(stable_hash(options));
 }

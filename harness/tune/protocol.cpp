@@ -214,6 +214,7 @@ Json bench_json(const char* type, const Problem& problem, const BenchOptions& op
           {"max_rel_ci", options.max_rel_ci},
           {"min_samples", options.min_samples},
           {"max_time", options.max_time},
+          {"duty_cycle", options.duty_cycle},
           {"seed", options.seed},
           {"inputs", list_of(options.inputs)}};
 }
@@ -231,6 +232,7 @@ BenchOptions options_of(const Json& json) {
           .max_rel_ci = get<double>(json, "max_rel_ci"),
           .min_samples = get<int>(json, "min_samples"),
           .max_time = get<double>(json, "max_time"),
+          .duty_cycle = get<double>(json, "duty_cycle"),
           .seed = get<std::uint64_t>(json, "seed"),
           .inputs = inputs_of(json)};
 }

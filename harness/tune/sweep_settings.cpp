@@ -31,9 +31,16 @@ std::uint64_t seed_of(const YamlReader& yaml, const YAML::Node& node) {
 }
 
 void read_sampling(const YamlReader& yaml, const YAML::Node& node, BenchOptions& options) {
-  yaml.expect_keys(node, "'sampling'", {"max_rel_ci", "min_samples", "max_time"});
+  yaml.expect_keys(node, "'sampling'", {"max_rel_ci", "min_samples", "max_time", "duty_cycle"});
   if (node["max_rel_ci"]) options.max_rel_ci = yaml.positive(node["max_rel_ci"], "'max_rel_ci'");
   if (node["max_time"]) options.max_time = yaml.positive(node["max_time"], "'max_time'");
+  if (const YAML::Node cycle = node["duty_cycle"]) {
+    options.duty_cycle = yaml.positive(cycle, "'duty_cycle'");
+    if (options.duty_cycle > 1)
+      yaml.fail(cycle,
+                "'duty_cycle' is {}; it must be at most 1, the part of the time in which the device works",
+                options.duty_cycle);
+  }
   if (node["min_samples"]) {
     const std::int64_t n = yaml.whole(node["min_samples"], "'min_samples'");
     if (n < kMinSamplesForInterval || n > 100000)

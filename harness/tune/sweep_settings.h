@@ -16,7 +16,7 @@ namespace warptune {
 /// "auto", "all", or a list of devices with commas.
 std::string device_of(const YamlReader& yaml, const YAML::Node& node);
 std::uint64_t seed_of(const YamlReader& yaml, const YAML::Node& node);
-/// {max_rel_ci: ..., min_samples: ..., max_time: ...}, each optional.
+/// {max_rel_ci: ..., min_samples: ..., max_time: ..., duty_cycle: ...}, each optional.
 void read_sampling(const YamlReader& yaml, const YAML::Node& node, BenchOptions& options);
 /// A name, or {name: ..., budget: ..., seed: ..., resources: ...}.
 SearchChoice search_of(const YamlReader& yaml, const YAML::Node& node);

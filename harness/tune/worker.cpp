@@ -72,7 +72,7 @@ std::shared_ptr<RankGroup> joined_group() {
 
 bool same_options(const BenchOptions& a, const BenchOptions& b) {
   return a.cache == b.cache && a.max_rel_ci == b.max_rel_ci && a.min_samples == b.min_samples &&
-         a.max_time == b.max_time && a.seed == b.seed && a.inputs == b.inputs;
+         a.max_time == b.max_time && a.duty_cycle == b.duty_cycle && a.seed == b.seed && a.inputs == b.inputs;
 }
 
 /// The reference of a user's op does not run: no configuration of the op can be verified.

@@ -69,6 +69,18 @@ TEST(SteadyBench, SamplesUntilMaxTimeIfTheTimesSpread) {
   EXPECT_TRUE(m.detail.starts_with("stopped at max_time with an interval of")) << m.detail;
 }
 
+TEST(SteadyBench, RestsBetweenTheSamplesOfADutyCycle) {
+  testing::SteadyDevice device(20);
+  BenchOptions options = quick();
+  options.duty_cycle = 0.25;
+  Bench bench(device, find_op("rms_norm"), small(), options, as_they_are(), device.clock());
+  const double start = steady_seconds();
+  const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
+  EXPECT_GE(steady_seconds() - start, 6 * 3e-3) << "six samples of 1 ms, three times as much rest";
+  EXPECT_DOUBLE_EQ(m.time_us, 20);
+  EXPECT_EQ(m.detail, "duty cycle 0.25");
+}
+
 TEST_F(HostBench, AVariantThatWritesNothingFails) {
   const Measurement m = bench.run(faulty([](const RmsNormArgs&) {}, false), {});
   EXPECT_EQ(m.status, Status::wrong_result);

@@ -404,6 +404,7 @@ TEST(Resume, AKeyCoversAllInputs) {
   EXPECT_NE(stamp_of("source", {.max_rel_ci = 0.01}), stamp);
   EXPECT_NE(stamp_of("source", {.min_samples = 5}), stamp);
   EXPECT_NE(stamp_of("source", {.max_time = 1}), stamp);
+  EXPECT_NE(stamp_of("source", {.duty_cycle = 0.5}), stamp);
   EXPECT_NE(stamp_of("source", {.seed = 2}), stamp);
 }
 
