@@ -65,7 +65,7 @@ struct SplitKReduction {
   }
   /// Waits for the sums of the other splits, and adds them to those of `owner`.
   static __device__ __forceinline__ void receive(OwnSums& total, const Sums& sum, ReceiveBuffer& buffer,
-                                                 int owner) {
+                                                 int owner, unsigned consumer = threadIdx.x) {
 #pragma unroll
     for (int matrix = 0; matrix < S::kSumMatrices; ++matrix)
 #pragma unroll
@@ -81,7 +81,7 @@ struct SplitKReduction {
 #pragma unroll
     for (int from = 0; from < kSplits - 1; ++from)
       for_each_vector([&](int vector, int matrix, int m, int first) {
-        const Vec<float, 4> v = buffer.sums[from][vector][threadIdx.x];
+        const Vec<float, 4> v = buffer.sums[from][vector][consumer];
 #pragma unroll
         for (int i = 0; i < 4; ++i) total[matrix][m][first + i] += v[i];
       });

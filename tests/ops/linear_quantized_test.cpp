@@ -109,6 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("257", "1152", "776", "fp8", "0", {{"activations", "fp8"}, {"bias", "yes"}}),
         quantized("140", "512", "264", "fp8", "0", {{"activations", "fp8"}, {"epilogue", "swiglu"}}),
         quantized("385", "2048", "392", "fp8", "128", {{"activations", "fp8"}}),
+        quantized("257", "2048", "776", "fp8", "0", {{"activations", "fp8"}, {"epilogue", "add"}}),
         quantized("70", "384", "33", "fp8", "0", {{"activations", "fp8"}, {"epilogue", "argmax"}}),
         quantized("20", "512", "264", "int4", "0", {{"zeros", "yes"}}),
         quantized("1", "1024", "264", "int4", "0", {{"zeros", "yes"}}),

@@ -369,6 +369,10 @@ Variant wgmma_packed() {
 
 /// The GEMM of wgmma_fp8; `residual`: the member of its arguments that has the address of the residual.
 Stage wgmma_fp8_gemm(const char* residual, const Expression& condition) {
+  LaunchExpressions geometry = persistent_gemm();
+  geometry.grid = {"cluster_k == 1 ? 1 : blocks"};
+  geometry.per_sm = "cluster_k == 1";
+  geometry.cluster = "cluster * cluster_k";
   const auto outputs = [](const char* base) {
     return TensorMapExpressions{.base = base,
                                 .dims = {"out", "tokens"},
@@ -379,8 +383,8 @@ Stage wgmma_fp8_gemm(const char* residual, const Expression& condition) {
   return {.file = "linear/packed/wgmma_fp8.cu",
           .kernel =
               "linear_wgmma_fp8<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
-              "{stages}, {cluster}, {group_m}, {promote}, {pingpong}>",
-          .geometry = persistent_gemm(),
+              "{stages}, {cluster}, {cluster_k}, {group_m}, {promote}, {pingpong}>",
+          .geometry = geometry,
           .condition = condition,
           // Lines of 64 bytes of weights, 8 of a packed block.
           .maps = {{.base = "weight",
@@ -403,26 +407,34 @@ Variant wgmma_fp8() {
       .idea =
           "fp8 weights and activations on Hopper: rows are quantized, then a persistent GEMM on the "
           "fp8 tensor cores, TMA producer, cooperative consumers, both operands in shared memory.",
-      .parameters = {{"tile_n", {64, 96, 128, 160, 176, 192}, "weight rows of a tile of 128 tokens"},
-                     {"stages", {4, 5, 6}, "stages of the pipeline, 128 columns each"},
+      .parameters = {{"tile_n",
+                      {64, 96, 128, 160, 176, 192, 224, 256},
+                      "weight rows of a tile of 128 tokens"},
+                     {"stages", {3, 4, 5, 6}, "stages of the pipeline, 128 columns each"},
                      {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
+                     {"cluster_k", {1, 2, 4}, "blocks that split K, with one work tile"},
                      {"group_m", {4, 8, 16}, "L2 swizzle: clusters along the tokens that run together"},
                      {"promote",
-                      {128, 256, 512},
-                      "columns that the tensor cores add before their sums are added in fp32"},
+                      {128, 256, 512, 0},
+                      "columns that the tensor cores add before their sums are added in fp32; 0: all"},
                      {"pingpong", {1, 0}, "the consumer warpgroups take turns to issue wgmma"},
                      pdl_parameter()},
-      .derived = {kRowsPerOutput,
-                  kWeightSlots,
-                  {"outputs", "tile_n / rows_per_output", "outputs of a work tile"},
-                  {"blocks", "ceil_div(tokens, 128 * cluster) * ceil_div(out, outputs) * cluster",
-                   "blocks that have work of their own"},
-                  {"epilogue_bytes", "512 * ceil_div(4096 * ceil_div(outputs, 32) + 4 * tile_n + 8, 512)",
-                   "bytes of 64 tokens of y, scales of rows and a barrier"},
-                  {"shared_bytes",
-                   "512 * ceil_div(stages * (128 * (128 + tile_n) + 16) + 2 * epilogue_bytes, 512)",
-                   "bytes of the stages of 128 columns of x and weight, of their barriers, and of the "
-                   "epilogues of two warpgroups"}},
+      .derived =
+          {kRowsPerOutput,
+           kWeightSlots,
+           {"outputs", "tile_n / rows_per_output", "outputs of a work tile"},
+           {"blocks", "ceil_div(tokens, 128 * cluster) * ceil_div(out, outputs) * cluster * cluster_k",
+            "blocks that have work of their own"},
+           {"epilogue_bytes",
+            "512 * ceil_div(4096 * ceil_div(outputs // cluster_k, 32) + 4 * tile_n // cluster_k + 8, 512)",
+            "bytes of 64 tokens of y, scales of rows and a barrier"},
+           {"receive_bytes", "cluster_k == 1 ? 0 : 16 + (cluster_k - 1) * 512 * tile_n // cluster_k",
+            "bytes for the sums of other splits"},
+           {"shared_bytes",
+            "512 * ceil_div(stages * (128 * (128 + tile_n) + 16) + 2 * epilogue_bytes + receive_bytes, "
+            "512)",
+            "bytes of the stages of 128 columns of x and weight, of their barriers, and of the "
+            "epilogues of two warpgroups"}},
       .constraints = {"activations == fp8", "has_wgmma", "in % 128 == 0", "out % 8 == 0", "prologue == none",
                       "epilogue in [none, add, swiglu]",
                       // Boxes of y.
@@ -430,9 +442,16 @@ Variant wgmma_fp8() {
                       // Rows of a tile are in two blocks of scales at most.
                       "group == 0 || outputs <= 128 + gcd(outputs, 128)",
                       "promote == 128 || (group == 0 && promote <= in)",
+                      // A thread has one set of sums, or two.
+                      "tile_n <= 192 || promote == 0",
                       // Few tokens take no pairs of tiles; 144 KB of stages; groups that differ.
                       "cluster == 1 || tokens > 128", "stages * (128 + tile_n) >= 1152",
-                      "group_m == 4 || (group_m / 2) * 128 * cluster < tokens", kPdlConstraint},
+                      // A split has one work tile, a whole pipeline of steps, and outputs of its own.
+                      "cluster_k == 1 || (cluster == 1 && epilogue != swiglu && blocks <= sms && "
+                      "in % (128 * cluster_k) == 0 && 128 * stages * cluster_k <= in && "
+                      "outputs % (16 * cluster_k) == 0 && outputs >= 32 * cluster_k)",
+                      "promote <= in // cluster_k", "group_m == 4 || (group_m / 2) * 128 * cluster < tokens",
+                      kPdlConstraint},
       .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
       // Without a residual its map is that of y, which exists.

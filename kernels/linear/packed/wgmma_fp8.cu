@@ -8,6 +8,8 @@
 //   each (m64nNk32). setmaxnreg gives them its registers.
 // Pipeline: kStages stages of 128 columns, which run on across work tiles. Each block of a cluster loads half
 //   of the weight tile and multicasts it. Full/empty mbarrier per stage, as in wgmma.cu.
+// Split K: with few work tiles kClusterK blocks of a cluster share one, each with its part of the columns.
+//   Each owns a part of its outputs, and gets the sums of the others (split_k_reduction.cuh).
 // Arithmetic: the tensor cores add kPromote columns (wgmma_e4m3 has about 14 bits). Promotion adds these
 //   partial sums in fp32, times the scale of a block of 128 x 128 where weights have such. While one
 //   warpgroup promotes, the other multiplies (kPingpong: they take turns to issue); up to 128 rows a second
@@ -23,41 +25,63 @@
 #include "kernels/common/tma.cuh"
 #include "kernels/common/wgmma.cuh"
 #include "kernels/linear/packed/fp8_epilogue.cuh"
+#include "kernels/linear/split_k_reduction.cuh"
 
 namespace warptune {
 
+/// The rows of weight of a work tile that a block of kClusterK stores.
+template <class S>
+struct OwnedRows : S {
+  static constexpr int kTileN = S::kTileN / S::kClusterK, kTileOut = kTileN;
+};
+
 template <class T_, int kIn_, int kOut_, int kBias_, int kEpilogue, int kGroup_, int kTileN_, int kStages_,
-          int kCluster_, int kGroupM, int kPromote, int kPingpong_>
+          int kCluster_, int kClusterK_, int kGroupM, int kPromote, int kPingpong_>
 struct Fp8Gemm {
   using T = T_;
   static constexpr int kIn = kIn_, kOut = kOut_, kBias = kBias_, kGroup = kGroup_, kTileN = kTileN_,
-                       kStages = kStages_, kCluster = kCluster_;
+                       kStages = kStages_, kCluster = kCluster_, kClusterK = kClusterK_;
   static constexpr bool kPingpong = kPingpong_ != 0, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kAdd = kEpilogue == kEpilogueAdd;
   static constexpr int kParts = kSwiglu ? 2 : 1, kWeightRows = kParts * kOut, kTileOut = kTileN / kParts;
-  static constexpr int kConsumers = 2, kTileM = 64 * kConsumers, kTileK = 128, kSteps = kIn / kTileK;
+  static constexpr int kConsumers = 2, kTileM = 64 * kConsumers, kTileK = 128, kRowSteps = kIn / kTileK,
+                       kSteps = kRowSteps / kClusterK;
   static constexpr int kXBytes = kTileM * kTileK, kWeightBytes = kTileN * kTileK;  // of a stage
-  static constexpr int kPromoteSteps = kPromote / kTileK, kPromotions = ceil_div(kSteps, kPromoteSteps);
+  /// With kPromote 0 the tensor cores add all columns.
+  static constexpr int kPromoteSteps = kPromote == 0 ? kSteps : kPromote / kTileK,
+                       kPromotions = ceil_div(kSteps, kPromoteSteps);
+  static constexpr bool kPromotes = kPromote != 0;
   /// Promotions between waits for all wgmma: two sets of partial sums fit the registers up to 128 rows. No
   /// wgmma is in flight from one iteration of a loop to the next: ptxas would serialize all (C7514).
   static constexpr int kBatch = min_of(kTileN <= 128 && kPromoteSteps == 1 ? 8 : 1, kPromotions);
-  using Scheduler = GroupedScheduler<kOut, kTileM, kTileOut, kCluster, kGroupM>;
+  using Scheduler = GroupedScheduler<kOut, kTileM, kTileOut, kCluster, kGroupM, kClusterK>;
   using State = PipelineState<kStages>;
-  using Epilogue = Fp8Epilogue<Fp8Gemm>;
+  using Epilogue = Fp8Epilogue<typename Conditional<(kClusterK > 1), OwnedRows<Fp8Gemm>, Fp8Gemm>::type>;
+  /// Of a warpgroup the 64 tokens are its m64 tile, whose columns the blocks of a cluster own.
+  struct SplitK {
+    static constexpr int kClusterK = kClusterK_, kCluster = kClusterK, kClusterM = 1, kWarpgroupsM = 2,
+                         kWarpgroupsK = 1, kN = kTileN, kSumMatrices = 1, kSubtiles = 1, kConsumers = 256;
+  };
+  using Reduction = SplitKReduction<SplitK>;
   static_assert(kIn % kTileK == 0 && kTileN % 16 == 0 && kOut % 8 == 0 && kCluster <= 2);
   static_assert(kPromote % kTileK == 0 && (kGroup == 0 || kPromote == kGroup));
+  static_assert(kClusterK == 1 ||
+                (kCluster == 1 && !kSwiglu && kRowSteps % kClusterK == 0 && Reduction::kOwners == kClusterK));
 
   /// The weight row of a column of a work tile. With SwiGLU half of them are gates, half the ups of the same
   /// outputs.
   static __device__ __forceinline__ int weight_row(const WorkTile& work, int column) {
     return work.out + (column < kTileOut ? column : kOut + column - kTileOut);
   }
+  /// The part of the columns that this block has.
+  static __device__ __forceinline__ int rank_k() { return static_cast<int>(blockIdx.x) % kClusterK; }
 };
 
 template <class S>
 struct Fp8Storage {
   unsigned char x[S::kStages][S::kXBytes], weight[S::kStages][S::kWeightBytes];
   typename S::Epilogue::Storage epilogue[S::kConsumers];
+  [[no_unique_address]] typename S::Reduction::OptionalBuffer received;
   Mbarrier full[S::kStages], empty[S::kStages];
 };
 
@@ -91,16 +115,17 @@ struct Fp8Producer {
   }
   __device__ __forceinline__ void run() {
     constexpr int kFirst = min_of(S::kStages, S::kSteps);
+    const int first_step = S::rank_k() * S::kSteps;
     WorkTile work = scheduler.work_tile();  // the grid has no more clusters than work tiles
     const auto first = state;
-    for (int step = 0; step < kFirst; ++step, state.advance()) load_weight(work, step);
+    for (int step = 0; step < kFirst; ++step, state.advance()) load_weight(work, first_step + step);
     pdl_wait();
     state = first;
-    for (int step = 0; step < kFirst; ++step) load_x(work, step);
+    for (int step = 0; step < kFirst; ++step) load_x(work, first_step + step);
     for (int step = kFirst;; step = 0) {
       for (; step < S::kSteps; ++step) {
-        load_weight(work, step);
-        load_x(work, step);
+        load_weight(work, first_step + step);
+        load_x(work, first_step + step);
       }
       scheduler.advance();
       if (!scheduler.has_work()) return;
@@ -121,7 +146,7 @@ class BlockScales128 {
   };
 
   __device__ __forceinline__ BlockScales128(const QuantizedLinearArgs& args, const WorkTile& work)
-      : scales_(static_cast<const float*>(args.scales)) {
+      : scales_(static_cast<const float*>(args.scales) + S::rank_k() * S::kSteps) {
     if constexpr (S::kGroup != 0)
 #pragma unroll
       for (int part = 0; part < S::kParts; ++part) rows_[part] = S::weight_row(work, part * S::kTileOut);
@@ -134,7 +159,7 @@ class BlockScales128 {
 #pragma unroll
         for (int i = 0; i < 2; ++i)
           values.of_blocks[part][i] =
-              scales_[min(rows_[part] / kFp8ScaleRows + i, kLastBlock) * S::kSteps + step];
+              scales_[min(rows_[part] / kFp8ScaleRows + i, kLastBlock) * S::kRowSteps + step];
     return values;
   }
   /// Of columns 8 * octet and following.
@@ -180,13 +205,30 @@ struct Fp8Consumer {
     if (index == 1) end_turn();  // the first is that of warpgroup 0
     for (; scheduler.has_work(); scheduler.advance()) {
       const WorkTile work = scheduler.work_tile();
-      epilogue.load(work);
-      mainloop(Scales(args, work));
-      epilogue.store(sum);
+      if constexpr (S::kClusterK == 1) {
+        epilogue.load(work);
+        mainloop(Scales(args, work));
+        epilogue.store(sum);
+      } else {
+        run_split(work);
+      }
     }
     epilogue.wait();
   }
 
+  /// The block's only work tile, with split K.
+  __device__ __forceinline__ void run_split(const WorkTile& work) {
+    using Reduction = typename S::Reduction;
+    const int rank = S::rank_k();
+    epilogue.load({work.token, work.out + rank * (S::kTileN / S::kClusterK)});
+    mainloop(Scales(args, work));
+    auto& sums = reinterpret_cast<typename Reduction::Sums&>(sum);
+    Reduction::send(sums, shared.received, rank, index, 0);
+    typename Reduction::OwnSums total;
+    Reduction::receive(total, sums, shared.received, rank,
+                       index * 128 + static_cast<unsigned>(threadIdx.x) % 128);
+    epilogue.store(total[0][0]);
+  }
   __device__ __forceinline__ void begin_turn() const {
     if constexpr (S::kPingpong) named_barrier_sync(3 + index, 128 * S::kConsumers);
   }
@@ -241,6 +283,12 @@ struct Fp8Consumer {
     }
   }
   __device__ __forceinline__ void mainloop(const Scales& scales) {
+    if constexpr (!S::kPromotes) {
+      for (int step = 0; step < S::kSteps; ++step) multiply(sum, step > 0);
+      wait_multiply();
+      warpgroup_fence_operand(sum);
+      return;
+    }
 #pragma unroll
     for (float& value : sum) value = 0;
     constexpr int kRest = S::kPromotions % S::kBatch;
@@ -269,13 +317,13 @@ struct Fp8Consumer {
 };
 
 template <class T, int kIn, int kOut, int kBias, int kEpilogue, int kGroup, int kTileN, int kStages,
-          int kCluster, int kGroupM, int kPromote, int kPingpong>
+          int kCluster, int kClusterK, int kGroupM, int kPromote, int kPingpong>
 __global__ void __launch_bounds__(384, 1)
     linear_wgmma_fp8(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
                      const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
                      const __grid_constant__ TensorMap residual) {
-  using S = Fp8Gemm<T, kIn, kOut, kBias, kEpilogue, kGroup, kTileN, kStages, kCluster, kGroupM, kPromote,
-                    kPingpong>;
+  using S = Fp8Gemm<T, kIn, kOut, kBias, kEpilogue, kGroup, kTileN, kStages, kCluster, kClusterK, kGroupM,
+                    kPromote, kPingpong>;
   [[maybe_unused]] static constexpr int kSharedBytes = sizeof(Fp8Storage<S>);
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<Fp8Storage<S>*>(memory);
@@ -287,9 +335,10 @@ __global__ void __launch_bounds__(384, 1)
     for (auto& of_consumer : shared.epilogue) mbarrier_init(&of_consumer.residual, S::Epilogue::kWarps);
     for (int i = 0; i < kStages; ++i)
       mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * S::kConsumers * kCluster);
+    shared.received.init();
     mbarrier_init_fence();
   }
-  if constexpr (kCluster > 1)
+  if constexpr (kCluster * kClusterK > 1)
     cluster_barrier();
   else
     __syncthreads();
@@ -307,7 +356,7 @@ __global__ void __launch_bounds__(384, 1)
     Fp8Consumer<S>(args, shared, y, residual, warpgroup - 1).run();
   }
   // No block exits while another writes to its shared memory or arrives at its barriers.
-  if constexpr (kCluster > 1) cluster_barrier();
+  if constexpr (kCluster * kClusterK > 1) cluster_barrier();
 }
 
 }  // namespace warptune
