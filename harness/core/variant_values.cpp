@@ -21,6 +21,8 @@ NamedValues known_values(const Problem& problem, const DeviceFacts& facts) {
   };
   for (const auto& dim : problem.dims) add(dim.name, static_cast<double>(dim.value));
   add("dtype_bytes", static_cast<double>(size_of(problem.dtype)));
+  const double epsilon = epsilon_of(problem.dtype);
+  add("mantissa_bits", epsilon == 0 ? 0 : -std::log2(epsilon));
   add("sms", facts.sms);
   add("arch", facts.arch_number());
   add("shared_per_block", static_cast<double>(facts.shared_per_block));
@@ -34,9 +36,12 @@ NamedValues known_values(const Problem& problem, const DeviceFacts& facts) {
 
 namespace {
 
+/// Known values that depend on the dtype, after the dims.
+constexpr std::ptrdiff_t kDTypeValues = 2;
+
 bool is_fact(const std::string& name) {
-  const std::vector<std::string> names = known_values(Problem{}, DeviceFacts{}).names;  // dtype_bytes first
-  return std::find(names.begin() + 1, names.end(), name) != names.end();
+  const std::vector<std::string> names = known_values(Problem{}, DeviceFacts{}).names;
+  return std::find(names.begin() + kDTypeValues, names.end(), name) != names.end();
 }
 
 }  // namespace
@@ -59,7 +64,7 @@ VariantValues::VariantValues(const Variant& variant, const Problem& problem, con
     if (p.in_step_only && !config.has(p.name))
       values_.emplace_back(p.name, static_cast<double>(value_of(p, config)));
   NamedValues known = known_values(problem, facts ? *facts : DeviceFacts{});
-  const std::size_t count = facts ? known.names.size() : problem.dims.size() + 1;  // dtype_bytes, then facts
+  const std::size_t count = facts ? known.names.size() : problem.dims.size() + kDTypeValues;  // then facts
   for (std::size_t i = 0; i < count; ++i) values_.emplace_back(std::move(known.names[i]), known.values[i]);
 }
 

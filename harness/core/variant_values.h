@@ -18,7 +18,7 @@ struct NamedValues {
   std::vector<std::string> names;
   std::vector<double> values;
 };
-/// The dims of a problem, `dtype_bytes`, and of the device `sms`, `arch`, `shared_per_block` and, as 0 or 1,
+/// The dims of a problem, `dtype_bytes`, `mantissa_bits`, and of the device `sms`, `arch`, `shared_per_block` and, as 0 or 1,
 /// `has_bulk_copy`, `has_wgmma`, `has_clusters`, `has_pdl` and `has_fp8_conversion`.
 NamedValues known_values(const Problem& problem, const DeviceFacts& facts);
 

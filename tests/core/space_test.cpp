@@ -145,7 +145,7 @@ TEST(Space, AConstraintOnFewerParametersComesFirst) {
 
 TEST(Space, ConstraintsUseDeviceFacts) {
   const std::vector<Expression> device = {
-      "sms == 132 && arch == 90 && shared_per_block == 1000 && dtype_bytes == 2 && hidden == 6"};
+      "sms == 132 && arch == 90 && shared_per_block == 1000 && dtype_bytes == 2 && mantissa_bits == 7 && hidden == 6"};
   EXPECT_EQ(Space(kVariant, kProblem, facts(), {}, device).configs().size(), 8u);
 }
 
@@ -241,7 +241,8 @@ TEST(Space, WrongOverridesAndConstraints) {
   const std::vector<Expression> wrong = {"width > 1"};
   EXPECT_EQ(error_of([&] { Space(kVariant, kProblem, facts(), {}, wrong); }),
             "unknown name 'width' at position 1 of constraint 'width > 1'; it may use block, vec, layout, "
-            "dtype_bytes, sms, arch, shared_per_block, has_bulk_copy, has_wgmma, has_clusters, has_pdl, "
+            "dtype_bytes, mantissa_bits, sms, arch, shared_per_block, has_bulk_copy, has_wgmma, "
+            "has_clusters, has_pdl, "
             "has_fp8_conversion, hidden");
 }
 

@@ -106,7 +106,8 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"backward_range", "4: the range of dim 'tokens' is empty: 64 is above 1"},
       {"constraint_name",
        "8: unknown name 'width' at position 9 of constraint 'block * width <= hidden'; it may use block, "
-       "rows, vec, cache_hint, pdl, tokens, hidden, dtype_bytes, sms, arch, shared_per_block, has_bulk_copy, "
+       "rows, vec, cache_hint, pdl, tokens, hidden, dtype_bytes, mantissa_bits, sms, arch, shared_per_block, "
+       "has_bulk_copy, "
        "has_wgmma, has_clusters, has_pdl, has_fp8_conversion"},
       {"constraint_syntax",
        "5: constraint '(block >= 64 && block < 512' is wrong at position 28: missing parenthesis"},

@@ -442,6 +442,8 @@ Variant wgmma_fp8() {
                       // Rows of a tile are in two blocks of scales at most.
                       "group == 0 || outputs <= 128 + gcd(outputs, 128)",
                       "promote == 128 || (group == 0 && promote <= in)",
+                      // Sums of 14 bits are too coarse for fp16.
+                      "promote != 0 || mantissa_bits < 10",
                       // A thread has one set of sums, or two.
                       "tile_n <= 192 || promote == 0",
                       // Few tokens take no pairs of tiles; 144 KB of stages; groups that differ.
