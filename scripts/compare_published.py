@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares recorded winners with the times that others published for the same GPU and shape, as Markdown.
+"""Compares the winners of a wisdom or a sweep with the times that others published for the same GPU and shape, as Markdown.
 
 A ratio below 1 means that ours is faster. GEMMs on weights of fp8 are compared as presets run them: up to 64 tokens
 with activations of 16 bits, more with activations of fp8. A second table has the rows that are slower by more than 5 %.
@@ -10,13 +10,27 @@ import math
 import pathlib
 import sys
 
-from sweep_rows import print_table, read_rows
+from sweep_rows import parse_problem, print_table, read_rows
 
 PUBLISHED = pathlib.Path(__file__).resolve().parent.parent / "results" / "published"
 OPS = ("linear", "attention_decode", "attention_prefill")
 DEFAULTS = {"bias": "no", "append": "no", "uneven": "no", "k_layout": "sd", "causal": "yes"}
 FEW_TOKENS = 64
 SLOWER = 1.05
+
+
+def read_winners(path):
+    """The winners of a wisdom.json, or the timed rows of a sweep's CSV."""
+    if path.suffix != ".csv":
+        return json.loads(path.read_text())["winners"]
+    winners = []
+    for row in read_rows(path):
+        op, dims = parse_problem(row["problem"])
+        if row["status"] == "ok":
+            winners.append({"op": op, "dims": {name: dims[name] for name in dims if name != "dtype"},
+                            "dtype": dims["dtype"], "cache": row["cache"], "variant": row["variant"],
+                            "time_us": float(row["time_us"])})
+    return winners
 
 
 def dims_of(winner):
@@ -66,14 +80,14 @@ def group_of(op, dims):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wisdom", metavar="WISDOM", type=pathlib.Path, help="a wisdom.json")
+    parser.add_argument("results", metavar="RESULTS", type=pathlib.Path, help="a wisdom.json or a sweep's CSV")
     parser.add_argument("gpu", metavar="GPU", help="its device as results/published calls it: h200_sxm, a100_sxm, ...")
     options = parser.parse_args()
     try:
-        winners = json.loads(options.wisdom.read_text())["winners"]
+        winners = read_winners(options.results)
         rows = {op: compared(op, winners, options.gpu) for op in OPS}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"compare_published: {options.wisdom} is no wisdom.json: {error!r}", file=sys.stderr)
+        print(f"compare_published: {options.results} is no wisdom.json or CSV of a sweep: {error!r}", file=sys.stderr)
         return 2
     lines, slower = [], []
     for op in OPS:
@@ -90,7 +104,7 @@ def main():
             count = sum(ratio > SLOWER for ratio in ratios)
             lines.append([title, str(len(ratios)), f"{mean:.2f}", str(count), f"{max(ratios):.2f}"])
     if not lines:
-        print(f"compare_published: {options.wisdom} has no winner beside a row of '{options.gpu}'", file=sys.stderr)
+        print(f"compare_published: {options.results} has no winner beside a row of '{options.gpu}'", file=sys.stderr)
         return 1
     print_table(["winners", "compared", "geometric mean", "slower by more than 5 %", "largest"], lines)
     print()
