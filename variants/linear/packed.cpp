@@ -367,9 +367,8 @@ Variant wgmma_packed() {
   };
 }
 
-/// The GEMM of wgmma_fp8; `residual`: the member of its arguments that has the address of the residual;
-/// `swizzle`: of x, whose rows have tile_k bytes in a stage.
-Stage wgmma_fp8_gemm(const char* residual, Swizzle swizzle, const Expression& condition) {
+/// The GEMM of wgmma_fp8; `residual`: the member of its arguments that has the address of the residual.
+Stage wgmma_fp8_gemm(const char* residual, const Expression& condition) {
   LaunchExpressions geometry = persistent_gemm();
   geometry.grid = {"cluster_k == 1 ? 1 : blocks"};
   geometry.per_sm = "cluster_k == 1";
@@ -384,20 +383,20 @@ Stage wgmma_fp8_gemm(const char* residual, Swizzle swizzle, const Expression& co
   return {.file = "linear/packed/wgmma_fp8.cu",
           .kernel =
               "linear_wgmma_fp8<{dtype}, {in}, {out}, {bias}, {epilogue}, {group}, {tile_n}, "
-              "{tile_k}, {stages}, {cluster}, {cluster_k}, {group_m}, {promote}, {pingpong}>",
+              "{stages}, {cluster}, {cluster_k}, {group_m}, {promote}, {pingpong}>",
           .geometry = geometry,
           .condition = condition,
           // Lines of 64 bytes of weights, 8 of a packed block.
           .maps = {{.base = "weight",
                     .dims = {32, "in / 8", "weight_slots"},
                     .strides = {64, "8 * in"},
-                    .box = {32, "tile_k / 8", "tile_n / 16"},
+                    .box = {32, 16, "tile_n / 16"},
                     .swizzle = Swizzle::bytes_64},
                    {.base = "workspace",
                     .dims = {"in / 2", "tokens"},
                     .strides = {"in"},
-                    .box = {"tile_k / 2", 128},
-                    .swizzle = swizzle},
+                    .box = {64, 128},
+                    .swizzle = Swizzle::bytes_128},
                    outputs("y"),
                    outputs(residual)}};
 }
@@ -411,8 +410,7 @@ Variant wgmma_fp8() {
       .parameters = {{"tile_n",
                       {64, 96, 128, 160, 176, 192, 224, 256},
                       "weight rows of a tile of 128 tokens"},
-                     {"tile_k", {128, 64}, "columns of a stage"},
-                     {"stages", {3, 4, 5, 6, 8}, "stages of the pipeline"},
+                     {"stages", {3, 4, 5, 6}, "stages of the pipeline, 128 columns each"},
                      {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
                      {"cluster_k", {1, 2, 4}, "blocks that split K, with one work tile"},
                      {"group_m", {4, 8, 16}, "L2 swizzle: clusters along the tokens that run together"},
@@ -433,10 +431,10 @@ Variant wgmma_fp8() {
            {"receive_bytes", "cluster_k == 1 ? 0 : 16 + (cluster_k - 1) * 512 * tile_n // cluster_k",
             "bytes for the sums of other splits"},
            {"shared_bytes",
-            "512 * ceil_div(stages * (tile_k * (128 + tile_n) + 16) + 2 * epilogue_bytes + receive_bytes, "
+            "512 * ceil_div(stages * (128 * (128 + tile_n) + 16) + 2 * epilogue_bytes + receive_bytes, "
             "512)",
-            "bytes of the stages of x and weight, of their barriers, and of the epilogues of two "
-            "warpgroups"}},
+            "bytes of the stages of 128 columns of x and weight, of their barriers, and of the "
+            "epilogues of two warpgroups"}},
       .constraints = {"activations == fp8", "has_wgmma", "in % 128 == 0", "out % 8 == 0", "prologue == none",
                       "epilogue in [none, add, swiglu]",
                       // Boxes of y.
@@ -449,9 +447,7 @@ Variant wgmma_fp8() {
                       // A thread has one set of sums, or two.
                       "tile_n <= 192 || promote == 0",
                       // Few tokens take no pairs of tiles; 144 KB of stages; groups that differ.
-                      "cluster == 1 || tokens > 128", "stages * tile_k * (128 + tile_n) >= 147456",
-                      // Short stages: more of the shared memory is ahead of the tensor cores.
-                      "tile_k == 128 || (promote == 0 && cluster_k == 1 && tile_n >= 128)",
+                      "cluster == 1 || tokens > 128", "stages * (128 + tile_n) >= 1152",
                       // A split has one work tile, a whole pipeline of steps, and outputs of its own.
                       "cluster_k == 1 || (cluster == 1 && epilogue != swiglu && blocks <= sms && "
                       "in % (128 * cluster_k) == 0 && 128 * stages * cluster_k <= in && "
@@ -461,11 +457,8 @@ Variant wgmma_fp8() {
       .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
       // Without a residual its map is that of y, which exists.
-      .stages = {quantize_rows("pdl"),
-                 wgmma_fp8_gemm("y", Swizzle::bytes_128, "epilogue != add && tile_k == 128"),
-                 wgmma_fp8_gemm("residual", Swizzle::bytes_128, "epilogue == add && tile_k == 128"),
-                 wgmma_fp8_gemm("y", Swizzle::bytes_64, "epilogue != add && tile_k == 64"),
-                 wgmma_fp8_gemm("residual", Swizzle::bytes_64, "epilogue == add && tile_k == 64")},
+      .stages = {quantize_rows("pdl"), wgmma_fp8_gemm("y", "epilogue != add"),
+                 wgmma_fp8_gemm("residual", "epilogue == add")},
       .workspace = kQuantizedRows,
   };
 }

@@ -6,8 +6,7 @@
 //   of a cluster take adjacent token tiles of the same rows (grouped_scheduler.cuh).
 // Roles: one thread of the producer warpgroup issues all TMA loads; two consumer warpgroups compute 64 tokens
 //   each (m64nNk32). setmaxnreg gives them its registers.
-// Pipeline: kStages stages of kTileK columns, which run on across work tiles. Each block of a cluster loads
-// half
+// Pipeline: kStages stages of 128 columns, which run on across work tiles. Each block of a cluster loads half
 //   of the weight tile and multicasts it. Full/empty mbarrier per stage, as in wgmma.cu.
 // Split K: with few work tiles kClusterK blocks of a cluster share one, each with its part of the columns.
 //   Each owns a part of its outputs, and gets the sums of the others (split_k_reduction.cuh).
@@ -36,16 +35,16 @@ struct OwnedRows : S {
   static constexpr int kTileN = S::kTileN / S::kClusterK, kTileOut = kTileN;
 };
 
-template <class T_, int kIn_, int kOut_, int kBias_, int kEpilogue, int kGroup_, int kTileN_, int kTileK_,
-          int kStages_, int kCluster_, int kClusterK_, int kGroupM, int kPromote, int kPingpong_>
+template <class T_, int kIn_, int kOut_, int kBias_, int kEpilogue, int kGroup_, int kTileN_, int kStages_,
+          int kCluster_, int kClusterK_, int kGroupM, int kPromote, int kPingpong_>
 struct Fp8Gemm {
   using T = T_;
   static constexpr int kIn = kIn_, kOut = kOut_, kBias = kBias_, kGroup = kGroup_, kTileN = kTileN_,
-                       kTileK = kTileK_, kStages = kStages_, kCluster = kCluster_, kClusterK = kClusterK_;
+                       kStages = kStages_, kCluster = kCluster_, kClusterK = kClusterK_;
   static constexpr bool kPingpong = kPingpong_ != 0, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kAdd = kEpilogue == kEpilogueAdd;
   static constexpr int kParts = kSwiglu ? 2 : 1, kWeightRows = kParts * kOut, kTileOut = kTileN / kParts;
-  static constexpr int kConsumers = 2, kTileM = 64 * kConsumers, kRowSteps = kIn / kTileK,
+  static constexpr int kConsumers = 2, kTileM = 64 * kConsumers, kTileK = 128, kRowSteps = kIn / kTileK,
                        kSteps = kRowSteps / kClusterK;
   static constexpr int kXBytes = kTileM * kTileK, kWeightBytes = kTileN * kTileK;  // of a stage
   /// With kPromote 0 the tensor cores add all columns.
@@ -64,7 +63,6 @@ struct Fp8Gemm {
                          kWarpgroupsK = 1, kN = kTileN, kSumMatrices = 1, kSubtiles = 1, kConsumers = 256;
   };
   using Reduction = SplitKReduction<SplitK>;
-  static_assert(kTileK == 128 || (kTileK == 64 && kPromote == 0));
   static_assert(kIn % kTileK == 0 && kTileN % 16 == 0 && kOut % 8 == 0 && kCluster <= 2);
   static_assert(kPromote % kTileK == 0 && (kGroup == 0 || kPromote == kGroup));
   static_assert(kClusterK == 1 ||
@@ -97,7 +95,7 @@ struct Fp8Producer {
 
   /// Begins a stage and loads this block's part of its weights.
   __device__ __forceinline__ void load_weight(const WorkTile& work, int step) {
-    constexpr int kHalf = S::kTileN / 2, kLines = S::kTileK / 64 * kBlockRows;  // of 64 bytes, of a slot
+    constexpr int kHalf = S::kTileN / 2, kLines = 2 * kBlockRows;  // of 64 bytes, of a slot and stage
     Mbarrier* const full = &shared.full[state.index];
     mbarrier_wait(&shared.empty[state.index], state.phase ^ 1);
     mbarrier_arrive_expect_tx(full, S::kXBytes + S::kWeightBytes);
@@ -240,11 +238,9 @@ struct Fp8Consumer {
   /// partial (+)= x . weight^T of the next stage. What was issued before has ended then.
   __device__ __forceinline__ void multiply(Sums& partial, bool accumulate) {
     mbarrier_wait(&shared.full[state.index], state.phase);
-    const unsigned x_stage = x + state.index * S::kXBytes;
-    const unsigned long long a = S::kTileK == 64 ? wgmma_descriptor_swizzle_64b(x_stage, kBlockBytes)
-                                                 : wgmma_descriptor_swizzle_128b(x_stage),
+    const unsigned long long a = wgmma_descriptor_swizzle_128b(x + state.index * S::kXBytes),
                              b = wgmma_descriptor_swizzle_64b(weight + state.index * S::kWeightBytes,
-                                                              S::kTileK / 64 * kBlockBytes);
+                                                              2 * kBlockBytes);
     begin_turn();
     warpgroup_fence_operand(partial);
     warpgroup_arrive();
@@ -320,14 +316,14 @@ struct Fp8Consumer {
   }
 };
 
-template <class T, int kIn, int kOut, int kBias, int kEpilogue, int kGroup, int kTileN, int kTileK,
-          int kStages, int kCluster, int kClusterK, int kGroupM, int kPromote, int kPingpong>
+template <class T, int kIn, int kOut, int kBias, int kEpilogue, int kGroup, int kTileN, int kStages,
+          int kCluster, int kClusterK, int kGroupM, int kPromote, int kPingpong>
 __global__ void __launch_bounds__(384, 1)
     linear_wgmma_fp8(QuantizedLinearArgs args, const __grid_constant__ TensorMap weight,
                      const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
                      const __grid_constant__ TensorMap residual) {
-  using S = Fp8Gemm<T, kIn, kOut, kBias, kEpilogue, kGroup, kTileN, kTileK, kStages, kCluster, kClusterK,
-                    kGroupM, kPromote, kPingpong>;
+  using S = Fp8Gemm<T, kIn, kOut, kBias, kEpilogue, kGroup, kTileN, kStages, kCluster, kClusterK, kGroupM,
+                    kPromote, kPingpong>;
   [[maybe_unused]] static constexpr int kSharedBytes = sizeof(Fp8Storage<S>);
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<Fp8Storage<S>*>(memory);
