@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the winners of a wisdom or a sweep with the times that others published for the same GPU and shape, as Markdown.
+"""Compares the winners of a wisdom or a sweep with published times of the same GPU and shape, as Markdown.
 
 A ratio below 1 means that ours is faster. GEMMs on weights of fp8 are compared as presets run them: up to 64 tokens
 with activations of 16 bits, more with activations of fp8. A second table has the rows that are slower by more than 5 %.

@@ -13,7 +13,7 @@ const std::string kRowBytes = "head_dim*(kv_dtype==0?dtype_bytes:1)";
 /// 16 bytes of it per lane.
 const std::string kLanes = "threads_per_key<=" + kRowBytes + "/16 threads_per_value=threads_per_key";
 /// 64 KB in flight per SM with tiles of 32 keys (16 of the longest rows).
-const std::string kInFlight = "warps=" + kRowBytes + "<=64?8:4 loads_in_flight<=" + kRowBytes + "<256?2:1";
+const std::string kInFlight = "warps=" + kRowBytes + "<256?8:4 loads_in_flight<=" + kRowBytes + "<=64?2:1";
 /// The rows of a tile: the queries of a head, or of the heads that share keys where they are few.
 const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0",
                   kRows = "(pack_gqa==1?q_len*q_heads/kv_heads:q_len)",

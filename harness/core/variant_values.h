@@ -18,8 +18,8 @@ struct NamedValues {
   std::vector<std::string> names;
   std::vector<double> values;
 };
-/// The dims of a problem, `dtype_bytes`, `mantissa_bits`, and of the device `sms`, `arch`, `shared_per_block` and, as 0 or 1,
-/// `has_bulk_copy`, `has_wgmma`, `has_clusters`, `has_pdl` and `has_fp8_conversion`.
+/// The dims of a problem, `dtype_bytes`, `mantissa_bits`, and of the device `sms`, `arch`, `shared_per_block`
+/// and, as 0 or 1, `has_bulk_copy`, `has_wgmma`, `has_clusters`, `has_pdl` and `has_fp8_conversion`.
 NamedValues known_values(const Problem& problem, const DeviceFacts& facts);
 
 /// The names that expressions may use for a variant: its parameters, the dims of its op, the facts of a

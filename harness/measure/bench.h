@@ -18,12 +18,15 @@ inline constexpr double kSampleUs = 1000;
 /// The same of a screening whose finalists are timed again. Its times are about half a percent too long.
 inline constexpr double kScreeningSampleUs = 500;
 
+/// Of BenchOptions: samples and rests of finalists end before their deadline.
+inline constexpr double kLeastDutyCycle = 0.05;
+
 struct BenchOptions {
   CacheMode cache = CacheMode::cold;
   double max_rel_ci = 0.005;  // stop when the 95 % interval of the median is this narrow
   int min_samples = 11;
   double max_time = 0.25;  // seconds of sampling, per configuration
-  double duty_cycle = 1;   // the part of that time in which the device works
+  double duty_cycle = 1;   // the part of the time in which the device works
   std::uint64_t seed = 1;
   InputChanges inputs = {};
 };

@@ -36,8 +36,9 @@ std::string stamp_name(const std::string& problem, const std::string& cache, con
 }
 
 std::string stamp_of(const std::string& source_hash, const BenchOptions& o) {
-  std::string options = fmt::format("{} {} {} {} {} {}", o.max_rel_ci, o.min_samples, o.max_time,
-                                    o.duty_cycle, o.seed, kMeasuringVersion);
+  std::string options =
+      fmt::format("{} {} {} {} {}", o.max_rel_ci, o.min_samples, o.max_time, o.seed, kMeasuringVersion);
+  if (o.duty_cycle < 1) options += fmt::format(" duty_cycle={}", o.duty_cycle);
   for (const InputChange& change : o.inputs) options += ' ' + change.str();
   return source_hash + ' ' + hex(stable_hash(options));
 }

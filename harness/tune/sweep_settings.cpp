@@ -36,10 +36,10 @@ void read_sampling(const YamlReader& yaml, const YAML::Node& node, BenchOptions&
   if (node["max_time"]) options.max_time = yaml.positive(node["max_time"], "'max_time'");
   if (const YAML::Node cycle = node["duty_cycle"]) {
     options.duty_cycle = yaml.positive(cycle, "'duty_cycle'");
-    if (options.duty_cycle > 1)
+    if (options.duty_cycle < kLeastDutyCycle || options.duty_cycle > 1)
       yaml.fail(cycle,
-                "'duty_cycle' is {}; it must be at most 1, the part of the time in which the device works",
-                options.duty_cycle);
+                "'duty_cycle' is {}; it must be {} to 1, the part of the time in which the device works",
+                options.duty_cycle, kLeastDutyCycle);
   }
   if (node["min_samples"]) {
     const std::int64_t n = yaml.whole(node["min_samples"], "'min_samples'");

@@ -145,7 +145,8 @@ TEST(Space, AConstraintOnFewerParametersComesFirst) {
 
 TEST(Space, ConstraintsUseDeviceFacts) {
   const std::vector<Expression> device = {
-      "sms == 132 && arch == 90 && shared_per_block == 1000 && dtype_bytes == 2 && mantissa_bits == 7 && hidden == 6"};
+      "sms == 132 && arch == 90 && shared_per_block == 1000 && dtype_bytes == 2 && mantissa_bits == 7 && "
+      "hidden == 6"};
   EXPECT_EQ(Space(kVariant, kProblem, facts(), {}, device).configs().size(), 8u);
 }
 

@@ -59,6 +59,7 @@ std::vector<Coverage> coverage() {
         {{"tokens", "48"}, {"in", "512"}, {"out", "28672"}, {"weights", "int4"}, {"group", "128"}},
         {{"tokens", "256"}, {"in", "512"}, {"out", "512"}, {"weights", "int8"}},
         {{"tokens", "256"}, {"in", "512"}, {"out", "512"}, {"weights", "fp8"}, {"activations", "fp8"}},
+        {{"tokens", "256"}, {"in", "3072"}, {"out", "512"}, {"weights", "fp8"}, {"activations", "fp8"}},
         {{"tokens", "1100"}, {"in", "512"}, {"out", "512"}, {"weights", "fp8"}, {"activations", "fp8"}}}},
       {"all_reduce", {{{"bytes", "131072"}, {"ranks", "2"}}}},
       {"all_gather", {{{"tokens", "4"}, {"columns", "16384"}, {"ranks", "2"}}}},

@@ -112,7 +112,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"constraint_syntax",
        "5: constraint '(block >= 64 && block < 512' is wrong at position 28: missing parenthesis"},
       {"duty_cycle",
-       "3: 'duty_cycle' is 2; it must be at most 1, the part of the time in which the device works"},
+       "3: 'duty_cycle' is 2; it must be 0.05 to 1, the part of the time in which the device works"},
       {"few_samples", "3: 'min_samples' is 1; it must be 6 to 100000 (fewer give no 95 % interval)"},
       {"assignment", "7: constraint 'tokens = 5' is wrong at position 8: '=' assigns; '==' compares"},
       {"two_documents", "4: a second document begins; a file holds one sweep"},

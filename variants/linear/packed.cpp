@@ -407,9 +407,7 @@ Variant wgmma_fp8() {
       .idea =
           "fp8 weights and activations on Hopper: rows are quantized, then a persistent GEMM on the "
           "fp8 tensor cores, TMA producer, cooperative consumers, both operands in shared memory.",
-      .parameters = {{"tile_n",
-                      {64, 96, 128, 160, 176, 192, 224, 256},
-                      "weight rows of a tile of 128 tokens"},
+      .parameters = {{"tile_n", {64, 96, 128, 160, 176, 192, 256}, "weight rows of a tile of 128 tokens"},
                      {"stages", {3, 4, 5, 6}, "stages of the pipeline, 128 columns each"},
                      {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
                      {"cluster_k", {1, 2, 4}, "blocks that split K, with one work tile"},

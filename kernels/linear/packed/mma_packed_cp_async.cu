@@ -33,6 +33,7 @@ struct PackedSlots {
   /// Scales of a row in a block, at least one for its zero point, and the fragments of one.
   static constexpr int kScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup,
                        kScaleFragments = kFragments / kScales;
+  /// Whether groups have scales, and whether 128 rows share them.
   static constexpr bool kHasScales = kGroup != 0, kSharesScales = kHasScales && kWeights == kWeightsFp8;
   /// Whether the scales of groups multiply integers or e4m3; else, whether they multiply sums.
   static constexpr bool kConvertsScaled = warptune::kConvertsScaled<T, kWeights, kGroup>,

@@ -41,7 +41,7 @@ class WarpScales {
   }
   /// The scale of half `half` of a tile in the next block of weights.
   __device__ __forceinline__ float get(int tile, int half) const {
-    const auto& scales = now_[tile][S::kSwiglu ? half : 0];
+    const auto& scales = now_.of[tile][S::kSwiglu ? half : 0];
     float scale = scales[0];
 #pragma unroll
     for (int i = 1; i < kVectors; ++i)
@@ -57,11 +57,12 @@ class WarpScales {
 
  private:
   static constexpr int kHalves = S::kSwiglu ? 2 : 1, kVectors = ceil_div(PackedWork<S>::kSteps, 32);
-  using Scales = float[S::kTiles][kHalves][kVectors];
+  struct Scales {
+    float of[S::kTiles][kHalves][kVectors];
+  };
 
   __device__ __forceinline__ void begin_tile() {
-#pragma unroll
-    for (int i = 0; i < S::kTiles * kHalves * kVectors; ++i) (&now_[0][0][0])[i] = (&next_[0][0][0])[i];
+    now_ = next_;
     if (number_ + 1 < work_.count) load(number_ + 1);
   }
   __device__ __forceinline__ void load(int number) {
@@ -74,7 +75,7 @@ class WarpScales {
           const int step = static_cast<int>(threadIdx.x) % 32 + 32 * i,
                     block = work_.rank * S::kBlocks + min_of(PackedWork<S>::block(step), S::kBlocks - 1);
           const long long row = S::slot(work_.tile(number) * S::kTiles + t, half) * kBlockRows;
-          next_[t][half][i] =
+          next_.of[t][half][i] =
               weight_scale<S::kIn, S::kWeights, S::kGroup>(args_.scales, row, block * S::kColumns);
         }
   }

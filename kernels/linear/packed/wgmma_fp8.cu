@@ -10,10 +10,10 @@
 //   of the weight tile and multicasts it. Full/empty mbarrier per stage, as in wgmma.cu.
 // Split K: with few work tiles kClusterK blocks of a cluster share one, each with its part of the columns.
 //   Each owns a part of its outputs, and gets the sums of the others (split_k_reduction.cuh).
-// Arithmetic: the tensor cores add kPromote columns (wgmma_e4m3 has about 14 bits). Promotion adds these
-//   partial sums in fp32, times the scale of a block of 128 x 128 where weights have such. While one
-//   warpgroup promotes, the other multiplies (kPingpong: they take turns to issue); up to 128 rows a second
-//   set of partial sums lets a warpgroup do both.
+// Arithmetic: the tensor cores add kPromote columns, with 0 all of a row (wgmma_e4m3 has about 14 bits).
+//   Promotion adds these partial sums in fp32, times the scale of a block of 128 x 128 where weights have
+//   such. While one warpgroup promotes, the other multiplies (kPingpong: they take turns to issue); up to 128
+//   rows a second set of partial sums lets a warpgroup do both.
 // Epilogue: by TMA stores (fp8_epilogue.cuh), which overlap the next work tile.
 // Floor: 1979 TFLOP/s, 768 cycles for a stage of 128 x 192. Promotion of a warpgroup takes 96 cycles of its
 //   scheduler beside them, and multicast leaves 28 KB of the L2, 37 bytes per cycle and SM.
@@ -47,7 +47,6 @@ struct Fp8Gemm {
   static constexpr int kConsumers = 2, kTileM = 64 * kConsumers, kTileK = 128, kRowSteps = kIn / kTileK,
                        kSteps = kRowSteps / kClusterK;
   static constexpr int kXBytes = kTileM * kTileK, kWeightBytes = kTileN * kTileK;  // of a stage
-  /// With kPromote 0 the tensor cores add all columns.
   static constexpr int kPromoteSteps = kPromote == 0 ? kSteps : kPromote / kTileK,
                        kPromotions = ceil_div(kSteps, kPromoteSteps);
   static constexpr bool kPromotes = kPromote != 0;

@@ -191,7 +191,7 @@ struct PackedProducer {
   }
 
  private:
-  /// At the full barrier of a stage.
+  /// At the full barrier of a stage: of the leader, and of all lanes that load scales.
   static constexpr int kArrivals = S::kLaneScales ? 33 : 1;
 
   static __device__ __forceinline__ bool is_leader() { return threadIdx.x % 32 == 0; }
