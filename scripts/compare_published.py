@@ -86,7 +86,7 @@ def main():
     try:
         winners = read_winners(options.results)
         rows = {op: compared(op, winners, options.gpu) for op in OPS}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         print(f"compare_published: {options.results} is no wisdom.json or CSV of a sweep: {error!r}", file=sys.stderr)
         return 2
     lines, slower = [], []

@@ -4,8 +4,12 @@ import re
 
 
 def read_rows(path):
+    """Raises ValueError where the file is no CSV."""
     with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+        try:
+            return list(csv.DictReader(file))
+        except csv.Error as error:
+            raise ValueError(str(error)) from None
 
 
 def parse_problem(key):

@@ -28,6 +28,10 @@ __device__ __forceinline__ WeightScale<kWeights, kGroup> weight_scale(const void
       scales)[scale_index(kWeights, kGroup, kIn, row, k)];
 }
 
+/// Whether the rows of a block, 128, share a scale.
+template <int kWeights, int kGroup>
+inline constexpr bool kRowsShareScales = kGroup != 0 && kWeights == kWeightsFp8;
+
 /// Whether rows have a scale of fp32, which multiplies their sums.
 template <int kWeights, int kGroup>
 inline constexpr bool kHasRowScales = kGroup == 0 || kWeights == kWeightsNvfp4;

@@ -129,7 +129,7 @@ WARPTUNE_HOST_DEVICE constexpr long long scale_index(int weights, int group, lon
   return (row / kBlockRows * groups + column / group) * kBlockRows + row % kBlockRows;
 }
 /// Bytes of the scales of eight rows and `columns` columns, a multiple of `group`. These scales are adjacent.
-/// Of blocks of fp8, which share a scale. Not without groups.
+/// Eight rows of a block of fp8 share one. Not without groups.
 WARPTUNE_HOST_DEVICE constexpr int slot_scale_bytes(int weights, int group, int columns) {
   if (has_super_blocks(weights)) return super_words(weights) * 2 * columns / kSuperColumns;
   if (weights == kWeightsFp8) return 4 * columns / group;

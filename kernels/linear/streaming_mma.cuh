@@ -186,7 +186,7 @@ class PlainOperands {
   /// sums += weights . x of a stage, which holds step `step` of the block. `b_lane`: bytes from x to the
   /// lane's ldmatrix row; for the others see for_x_fragments().
   __device__ __forceinline__ void multiply(SkinnySums<S>& sums, const SkinnyShared<S>& shared, int stage,
-                                           int step, int /*first_step*/, unsigned b_lane,
+                                           int step, unsigned b_lane,
                                            const unsigned (&norm)[S::kFragments][2],
                                            bool count_squares) const {
     const unsigned weights = shared_address(shared.stage(stage)) + a_lane_,
@@ -239,7 +239,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
         load_norm_fragments<S>(norm, args.norm_weight,
                                (work.first_step + step) * S::kTileK + fragment * 16 + lane % 4 * 2);
       wait_in_pipeline<S, 20>(shared.full() + state.index, state.phase);
-      operands.multiply(sums, shared, state.index, step, work.first_step, b_lane, norm, group == 0);
+      operands.multiply(sums, shared, state.index, step, b_lane, norm, group == 0);
       fence_reads_before_copies();
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared.empty() + state.index);

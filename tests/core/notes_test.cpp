@@ -194,14 +194,29 @@ TEST(FeaturesPage, TablesAreThoseOfTheRecords) {
 TEST(PublishedPage, TheTablesAreThoseOfTheRecords) {
   for (const auto& [records, lines] :
        {std::pair("wisdom.json", 15), std::pair("evidence/published_cool.csv", 10)}) {
-    const auto printed =
-        testing::run_shell(std::string("python3 " SOURCE_ROOT "/scripts/compare_published.py " SOURCE_ROOT
-                                       "/results/h200/") +
-                           records + " h200_sxm");
+    const auto printed = testing::run_shell(
+        std::string("python3 " SOURCE_ROOT "/scripts/compare_published.py " SOURCE_ROOT "/results/h200/") +
+        records + " h200_sxm");
     ASSERT_EQ(printed.code, 0) << printed.text;
     const std::string table = printed.text.substr(0, printed.text.find("\n\n"));
     EXPECT_GT(std::ranges::count(table, '\n'), lines);
     EXPECT_NE(source("results/published/README.md").find(table), std::string::npos) << table;
+  }
+}
+
+TEST(PublishedPage, WhatIsNoResultIsOneSentence) {
+  const std::string script = "python3 " SOURCE_ROOT "/scripts/compare_published.py ";
+  for (const std::string& command :
+       {script + SOURCE_ROOT "/README.md h200_sxm", script + SOURCE_ROOT " h200_sxm",
+        // A field of 200 KB, and brackets that Python does not nest.
+        "f=$(mktemp --suffix=.csv) && head -c 200000 /dev/zero | tr '\\0' a > $f && " + script +
+            "$f h200_sxm; code=$?; rm $f; exit $code",
+        "f=$(mktemp --suffix=.json) && head -c 200000 /dev/zero | tr '\\0' [ > $f && " + script +
+            "$f h200_sxm; code=$?; rm $f; exit $code"}) {
+    const auto printed = testing::run_shell("exec 2>&1; " + command);
+    EXPECT_EQ(printed.code, 2) << command;
+    EXPECT_TRUE(printed.text.starts_with("compare_published: ")) << printed.text;
+    EXPECT_EQ(std::ranges::count(printed.text, '\n'), 1) << printed.text;
   }
 }
 

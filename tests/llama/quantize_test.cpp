@@ -324,6 +324,12 @@ TEST(Quantize, ScalesOfGroupsHaveARange) {
   EXPECT_NO_THROW(quantize(format, std::span(&tiny, 1), 32));
   std::ranges::fill(values, 1e4f);
   EXPECT_THROW(quantize(format, std::span(&tiny, 1), 32), InputError) << "its scale is 10000 / 7";
+  const WeightFormat blocks{.weights = kWeightsFp8, .group = 128};
+  values.assign(128, 4e5f);
+  const FloatRows block = {DType::fp32, 1, reinterpret_cast<const std::byte*>(values.data())};
+  EXPECT_NO_THROW(quantize(blocks, std::span(&block, 1), 128));
+  std::ranges::fill(values, 5e5f);
+  EXPECT_THROW(quantize(blocks, std::span(&block, 1), 128), InputError) << "its scale is 500000 / 448";
   for (const int weights : {kWeightsQ4K, kWeightsQ5K, kWeightsQ6K}) {
     values.assign(kSuperColumns, 1e5f);
     const FloatRows large = {DType::fp32, 1, reinterpret_cast<const std::byte*>(values.data())};

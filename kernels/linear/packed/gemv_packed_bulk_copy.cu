@@ -161,7 +161,7 @@ class StageReader {
       PackedBlock<S>& to = weights[i / 2][i % 2];
       const int slot = P::slot(i / 2, i % 2);
       to.bytes = *reinterpret_cast<const uint4*>(stage.weights[slot] + warp * kBlockBytes + lane * 16);
-      if constexpr (S::kSharesScales) to.scales.values[0] = warp_scales_.get(i / 2, i % 2);
+      if constexpr (S::kWarpScales) to.scales.values[0] = warp_scales_.get(i / 2, i % 2);
       if constexpr (S::kStageScales)
         read_scales(to,
                     stage.scales[slot / P::kMatrixSlots][warp / P::kChunkWarps].slots[slot % P::kMatrixSlots],

@@ -70,7 +70,7 @@ class WarpPipeline {
       PackedBlock<S>& to = weights[i / 2][i % 2];
       to.bytes = *reinterpret_cast<const uint4*>(stage.weights[i] + lane_ * 16);
       if constexpr (S::kStageScales) read_scales(to, stage.scales[i], super_column());
-      if constexpr (S::kSharesScales) to.scales.values[0] = warp_scales_.get(i / 2, i % 2);
+      if constexpr (S::kWarpScales) to.scales.values[0] = warp_scales_.get(i / 2, i % 2);
       if constexpr (S::kZeros) read_zeros(to, stage.zeros[i], 0);
     }
   }

@@ -33,8 +33,7 @@ struct PackedSlots {
   /// Scales of a row in a block, at least one for its zero point, and the fragments of one.
   static constexpr int kScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup,
                        kScaleFragments = kFragments / kScales;
-  /// Whether groups have scales, and whether 128 rows share them.
-  static constexpr bool kHasScales = kGroup != 0, kSharesScales = kHasScales && kWeights == kWeightsFp8;
+  static constexpr bool kHasScales = kGroup != 0;
   /// Whether the scales of groups multiply integers or e4m3; else, whether they multiply sums.
   static constexpr bool kConvertsScaled = warptune::kConvertsScaled<T, kWeights, kGroup>,
                         kScalesSums = kGroup != 0 && !kConvertsScaled && !kScaledWeightsAreExact<T, kWeights>;
@@ -68,7 +67,7 @@ class PackedLoader {
     constexpr int kBlocks = Slots::block_bytes(S::kTileK), kScales = Slots::scale_bytes(S::kTileK);
     const int slot = first / kBlockRows, slots = ceil_div(outputs, kBlockRows);
     load<16, kBlocks, Slots::block_bytes(S::kIn)>(to, args_.weight, slot, slots, step);
-    if constexpr (Slots::kSharesScales)
+    if constexpr (kRowsShareScales<Slots::kWeights, Slots::kGroup>)
       load_shared_scales(to + kBlocks, slot, slots, step);
     else if constexpr (Slots::kHasScales)
       load<16, kScales, Slots::scale_bytes(S::kIn)>(to + kBlocks, args_.scales, slot, slots, step);
@@ -126,7 +125,7 @@ class PackedLoader {
       }
     }
   }
-  /// Copies the scales of each slot, where 128 rows share one: a thread one scale.
+  /// Copies the scales of each slot, where its rows share them: a thread copies one.
   __device__ __forceinline__ void load_shared_scales(unsigned char* to, int first, int slots,
                                                      int step) const {
     using Slots = typename S::Slots;
@@ -175,7 +174,7 @@ class PackedOperands {
   }
   /// sums += weights . x of a stage; see PlainOperands.
   __device__ __forceinline__ void multiply(SkinnySums<S>& sums, const SkinnyShared<S>& shared, int stage,
-                                           int step, int /*first_step*/, unsigned b_lane,
+                                           int step, unsigned b_lane,
                                            const unsigned (&norm)[S::kFragments][2], bool count_squares) {
     const unsigned x = shared_address(shared.x(stage, step)) + b_lane;
 #pragma unroll

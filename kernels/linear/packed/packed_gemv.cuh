@@ -38,10 +38,9 @@ struct PackedGemv {
                                                           : 1,
                        kZeroPoints = kZeros ? max_of(kBlockScales, 1) : 0,
                        kScaleFragments = kGroup == 0 ? kFragments : kFragments / kBlockScales;
-  /// Whether a scale covers 128 rows: warps then hold those that they apply (WarpScales). Others are in the
-  /// stages.
-  static constexpr bool kSharesScales = kGroup != 0 && kWeights == kWeightsFp8,
-                        kStageScales = kGroup != 0 && !kSharesScales;
+  /// Scales that rows share are in the registers of a warp (WarpScales), others of groups in the stages.
+  static constexpr bool kWarpScales = kRowsShareScales<kWeights, kGroup>,
+                        kStageScales = kGroup != 0 && !kWarpScales;
   /// Whether integer tensor cores multiply weights and digits of x (packed_digits.cuh). Weights of eight bits
   /// gain nothing: to convert four takes three instructions, and digits take twice the shared memory of x.
   static constexpr bool kDigits = kTokens == 1 && Word::kFourBits;

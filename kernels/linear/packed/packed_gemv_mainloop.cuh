@@ -29,7 +29,7 @@ struct PackedWork {
   }
 };
 
-/// Scales that 128 rows share: lane i has that of the warp's block of weights number i in a work tile, for
+/// Scales that rows share: lane i holds the scale of the warp's block of weights number i in a work tile, for
 /// each tile of it. They are loaded a work tile ahead.
 template <class S>
 class WarpScales {
@@ -85,9 +85,9 @@ class WarpScales {
   Scales now_, next_;
   int number_ = 0, step_ = 0;
 };
-/// Where the scales are in the stages.
+/// Empty: the scales are in the stages.
 template <class S>
-requires(!S::kSharesScales) class WarpScales<S> {
+requires(!S::kWarpScales) class WarpScales<S> {
  public:
   __device__ __forceinline__ WarpScales(const QuantizedLinearArgs&, const PackedWork<S>&) {}
   __device__ __forceinline__ void advance() {}

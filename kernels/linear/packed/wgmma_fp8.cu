@@ -29,7 +29,7 @@
 
 namespace warptune {
 
-/// The rows of weight of a work tile that a block of kClusterK stores.
+/// S with the outputs of a work tile that a block owns, where kClusterK blocks split K.
 template <class S>
 struct OwnedRows : S {
   static constexpr int kTileN = S::kTileN / S::kClusterK, kTileOut = kTileN;
@@ -56,7 +56,7 @@ struct Fp8Gemm {
   using Scheduler = GroupedScheduler<kOut, kTileM, kTileOut, kCluster, kGroupM, kClusterK>;
   using State = PipelineState<kStages>;
   using Epilogue = Fp8Epilogue<typename Conditional<(kClusterK > 1), OwnedRows<Fp8Gemm>, Fp8Gemm>::type>;
-  /// Of a warpgroup the 64 tokens are its m64 tile, whose columns the blocks of a cluster own.
+  /// The 64 tokens of a warpgroup are its m64 tile; each block of a cluster owns a part of the columns.
   struct SplitK {
     static constexpr int kClusterK = kClusterK_, kCluster = kClusterK, kClusterM = 1, kWarpgroupsM = 2,
                          kWarpgroupsK = 1, kN = kTileN, kSumMatrices = 1, kSubtiles = 1, kConsumers = 256;

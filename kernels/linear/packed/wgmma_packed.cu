@@ -7,8 +7,8 @@
 // Pipeline: kStages stages of kTileK columns: x in column tiles of 64 columns with the 128-byte swizzle, then
 //   weights as they are packed, and their scales. One TMA loads each, as a thread issues one in about 80
 //   cycles: a copy per slot or column tile would bind. Half of the stages have weights before pdl_wait();
-//   memory serves x after them. Lanes of the producer load scales of blocks of fp8, by cp.async: rows of few
-//   bytes. Consumers load zero points from the L2.
+//   memory serves x after them. Lanes of the producer load the few scales of blocks of fp8, by cp.async.
+//   Consumers load zero points from the L2.
 // Split K: by kClusterK blocks of a cluster, and by kWarpgroupsK warpgroups of a block, each with its part of
 //   the columns of a stage; split_k_reduction.cuh adds the sums.
 // Arithmetic: wgmma_packed_mainloop.cuh.
@@ -59,9 +59,9 @@ struct PackedWgmma {
   static constexpr int kSlots = kRows / kBlockRows, kColumns = block_columns(kWeights),
                        kTileBlocks = kTileK / kColumns, kSlotBytes = kTileBlocks * kBlockBytes;
   static constexpr int kBlockScales = kGroup == 0 || kGroup >= kColumns ? 1 : kColumns / kGroup;
-  /// A stage holds the scales of kScaleColumns columns, kSlotScaleBytes per slot: by TMA or, of blocks of
-  /// fp8, by lanes of the producer.
-  static constexpr bool kStageScales = kGroup != 0, kLaneScales = kStageScales && kWeights == kWeightsFp8;
+  /// A stage holds the scales of kScaleColumns columns, kSlotScaleBytes per slot. TMA loads them; lanes of
+  /// the producer load scales that rows share.
+  static constexpr bool kStageScales = kGroup != 0, kLaneScales = kRowsShareScales<kWeights, kGroup>;
   static constexpr int kMatrixSlots = kSlots / kMatrices,
                        kScaleColumns =
                            max_of(max_of(kTileK, kGroup), has_super_blocks(kWeights) ? kSuperColumns : 0),
